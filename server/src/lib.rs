@@ -1,0 +1,4 @@
+//! snaphook: webhooks both ways, one pipeline: event → deliveries → attempts.
+
+pub mod domain;
+pub mod world;
