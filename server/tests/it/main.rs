@@ -1,0 +1,6 @@
+//! The one integration test binary: everything that needs a database, a socket or the whole
+//! program. One binary, because each link of it costs seconds. Pure rules are tested beside their
+//! code in `src`.
+#![expect(clippy::unwrap_used, reason = "a test may panic, and says where")]
+
+mod support;

@@ -1,0 +1,140 @@
+//! A fresh database for each test, and each test on both kinds: SQLite as a file in a temporary
+//! folder, PostgreSQL as a database of its own in the cluster that `make test` starts. Tests that
+//! share a database disturb one another, so none do.
+
+use std::{
+    fmt,
+    panic::AssertUnwindSafe,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use futures_util::FutureExt;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use tempfile::TempDir;
+
+/// The two databases that the product runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Embedded: one file, one node.
+    Sqlite,
+    /// A server, shared by many nodes.
+    Postgres,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sqlite => "SQLite",
+            Self::Postgres => "PostgreSQL",
+        })
+    }
+}
+
+/// An empty database that exists until it is dropped by [`Database::remove`].
+pub struct Database {
+    /// Which of the two.
+    pub kind: Kind,
+    /// What the setting `database` would say.
+    pub url: String,
+    name: String,
+    folder: Option<TempDir>,
+}
+
+impl Database {
+    /// A new database of this kind, without any table.
+    pub async fn empty(kind: Kind) -> Self {
+        match kind {
+            Kind::Sqlite => Self::sqlite(),
+            Kind::Postgres => Self::postgres("template1").await,
+        }
+    }
+
+    /// The folder of the SQLite file, for tests that put something beside it.
+    pub fn folder(&self) -> Option<&std::path::Path> {
+        self.folder.as_ref().map(TempDir::path)
+    }
+
+    fn sqlite() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("snaphook.db");
+        let url = format!("sqlite:{}", file.display());
+        Self { kind: Kind::Sqlite, url, name: file.display().to_string(), folder: Some(folder) }
+    }
+
+    async fn postgres(template: &str) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("test_{}_{count}", std::process::id());
+        let mut admin = admin().await;
+        let create = format!("CREATE DATABASE {name} TEMPLATE {template}");
+        sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut admin).await.unwrap();
+        Self { kind: Kind::Postgres, url: url_of(&name), name, folder: None }
+    }
+
+    /// Drops the database, also from under connections that are still open.
+    pub async fn remove(self) {
+        if self.kind == Kind::Postgres {
+            let drop = format!("DROP DATABASE {} WITH (FORCE)", self.name);
+            sqlx::raw_sql(AssertSqlSafe(drop)).execute(&mut admin().await).await.unwrap();
+        }
+    }
+}
+
+/// Runs a test on an empty database of each kind; a failure names the kinds that it failed on.
+pub async fn on_both_empty(test: impl AsyncFn(&Database)) {
+    let mut failed = Vec::new();
+    for kind in [Kind::Sqlite, Kind::Postgres] {
+        if !passes(&test, Database::empty(kind).await).await {
+            failed.push(kind.to_string());
+        }
+    }
+    assert!(failed.is_empty(), "failed on {}", failed.join(" and "));
+}
+
+/// Whether `test` ends without a panic; the panic's own words are on standard error by then.
+async fn passes(test: &impl AsyncFn(&Database), database: Database) -> bool {
+    let result = AssertUnwindSafe(test(&database)).catch_unwind().await;
+    database.remove().await;
+    result.is_ok()
+}
+
+/// The cluster's own database, from which others are made.
+async fn admin() -> PgConnection {
+    PgConnection::connect(&cluster()).await.unwrap()
+}
+
+/// The URL of the test cluster. A machine without one is told what to do; nothing is skipped.
+fn cluster() -> String {
+    #[expect(clippy::disallowed_methods, reason = "the test's own setting, not the product's")]
+    std::env::var("SNAPHOOK_TEST_POSTGRES").expect(
+        "this test needs PostgreSQL: run `make test`, or one test by \
+         `scripts/with-postgres cargo test -p snaphook --test it NAME`",
+    )
+}
+
+fn url_of(database: &str) -> String {
+    let cluster = cluster();
+    let (server, _) = cluster.rsplit_once('/').expect("SNAPHOOK_TEST_POSTGRES names a database");
+    format!("{server}/{database}")
+}
+
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn each_test_gets_a_database_of_its_own_on_both_kinds() {
+        on_both_empty(async |database| {
+            let other = Database::empty(database.kind).await;
+            assert_ne!(database.url, other.url);
+            other.remove().await;
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "failed on PostgreSQL")]
+    async fn a_failure_names_the_database() {
+        on_both_empty(async |database| assert_eq!(database.kind, Kind::Sqlite)).await;
+    }
+}

@@ -1,0 +1,4 @@
+//! What the tests share: databases, receivers, worlds. Nothing here knows a single test.
+#![expect(dead_code, reason = "each test file uses its own part")]
+
+pub mod databases;
