@@ -1,4 +1,5 @@
 //! snaphook: webhooks both ways, one pipeline: event → deliveries → attempts.
 
 pub mod domain;
+pub mod telemetry;
 pub mod world;
