@@ -2,6 +2,14 @@
 //! tested by calling it.
 
 pub mod address;
+pub mod duration;
+pub mod endpoint;
+pub mod format;
 pub mod id;
 pub mod outcome;
+pub mod own_headers;
+pub mod problem;
+pub mod profile;
+pub mod rate;
 pub mod time;
+pub mod tls_settings;

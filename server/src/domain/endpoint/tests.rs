@@ -1,0 +1,142 @@
+use serde_json::json;
+
+use super::*;
+
+fn settings(fields: &Value) -> EndpointSettings {
+    let mut settings = EndpointSettings::default();
+    let problems = settings.apply(fields.as_object().expect("an object"));
+    assert_eq!(problems, []);
+    settings
+}
+
+fn full() -> Value {
+    json!({
+        "url": "https://hooks.example.com/in",
+        "description": "billing",
+        "event_types": ["order.*", "invoice.paid"],
+        "filter": {"/amount": {"gte": 1000}},
+        "format": "cloudevents-binary",
+        "signature": ["standard", {"profile": "sha256-hex", "header": "X-My-Sig"}],
+        "headers": {"Authorization": "Bearer abc"},
+        "timeout": "20s",
+        "retry_schedule": ["0s", "5s", "28h"],
+        "final_statuses": [400, "4xx"],
+        "max_in_flight": 4,
+        "rate_limit": "50/s",
+        "ordered": true,
+        "reach": "internal",
+        "metadata": {"team": "billing"},
+        "tls": {"ca": "-----BEGIN CERTIFICATE-----\n…", "client_cert": null, "client_key": null},
+    })
+}
+
+#[test]
+fn reads_what_it_writes() {
+    let settings = settings(&full());
+
+    let written = serde_json::to_value(&settings).unwrap();
+
+    assert_eq!(written, full());
+    assert_eq!(serde_json::from_value::<EndpointSettings>(written).unwrap(), settings);
+    assert_eq!(settings.validate(), []);
+}
+
+#[test]
+fn every_bad_field_is_named_at_once() {
+    let change = json!({
+        "url": 5, "format": "xml", "signature": "md5", "timeout": 15, "retry_schedule": ["5"],
+        "final_statuses": [true], "max_in_flight": -1, "rate_limit": "fast", "ordered": "yes",
+        "reach": "everywhere", "headers": ["X-A"], "tls": {"cert": "x"}, "destination": "x",
+    });
+
+    let problems = EndpointSettings::default().apply(change.as_object().unwrap());
+
+    let mut fields: Vec<_> = problems.iter().map(|problem| problem.field.as_str()).collect();
+    fields.sort_unstable();
+    let mut expected: Vec<_> = change.as_object().unwrap().keys().map(String::as_str).collect();
+    expected.retain(|name| *name != "tls");
+    expected.push("tls.cert");
+    expected.sort_unstable();
+    assert_eq!(fields, expected);
+    for (field, remedy) in [
+        ("timeout", "\"30s\""),
+        ("retry_schedule", "standard, long, brisk"),
+        ("final_statuses", "\"4xx\""),
+        ("format", "cloudevents-binary"),
+        ("rate_limit", "50/s"),
+        ("destination", "url description"),
+    ] {
+        let problem = problems.iter().find(|problem| problem.field == field).unwrap();
+        assert!(problem.problem.contains(remedy), "{problem}");
+    }
+}
+
+#[test]
+fn refuses_what_cannot_be_delivered() {
+    for (change, field) in [
+        (json!({"url": ""}), "url"),
+        (json!({"description": "x".repeat(1_025)}), "description"),
+        (json!({"event_types": []}), "event_types"),
+        (json!({"event_types": vec!["a"; 257]}), "event_types"),
+        (json!({"timeout": "999ms"}), "timeout"),
+        (json!({"timeout": "31s"}), "timeout"),
+        (json!({"max_in_flight": 0}), "max_in_flight"),
+        (json!({"max_in_flight": 1_001}), "max_in_flight"),
+        (json!({"metadata": {"x": "y".repeat(16_384)}}), "metadata"),
+        (json!({"signature": []}), "signature"),
+        (json!({"headers": {"Host": "x"}}), "headers.Host"),
+        (json!({"headers": {"x-my-sig": "x"}}), "headers.x-my-sig"),
+        (json!({"headers": {"CE-Id": "x"}}), "headers.CE-Id"),
+        (json!({"tls": {"client_key": "k"}}), "tls.client_cert"),
+    ] {
+        let mut settings = settings(&full());
+        assert_eq!(settings.apply(change.as_object().unwrap()), [], "{change}");
+        let problems = settings.validate();
+        assert!(problems.iter().any(|problem| problem.field == field), "{change}: {problems:?}");
+    }
+}
+
+#[test]
+fn null_brings_back_the_default_and_absent_fields_stay() {
+    let mut settings = settings(&full());
+
+    let change = json!({"timeout": null, "headers": {"X-B": "2"}, "metadata": {"team": null}});
+    assert_eq!(settings.apply(change.as_object().unwrap()), []);
+
+    assert_eq!(settings.timeout, None);
+    assert_eq!(settings.description, "billing");
+    assert!(settings.metadata.is_empty());
+    let names: Vec<_> = settings.headers.iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["Authorization", "X-B"]);
+}
+
+#[test]
+fn private_parts_are_taken_out_and_put_back() {
+    let mut settings = settings(&full());
+    settings.tls.client_key = Some("-----BEGIN PRIVATE KEY-----".to_owned());
+    let before = settings.clone();
+
+    let private = settings.take_private();
+    let stored = serde_json::to_string(&settings).unwrap();
+    let sealed = serde_json::to_vec(&private).unwrap();
+    settings.put_private(serde_json::from_slice(&sealed).unwrap());
+
+    assert!(!stored.contains("Bearer abc") && !stored.contains("PRIVATE KEY"), "{stored}");
+    assert_eq!(settings, before);
+    let debug = format!("{settings:?} {private:?}");
+    assert!(!debug.contains("Bearer abc") && !debug.contains("PRIVATE KEY"), "{debug}");
+}
+
+#[test]
+fn what_is_shown_hides_values_and_can_be_applied_again() {
+    let mut stored = settings(&full());
+    stored.tls.client_key = Some("-----BEGIN PRIVATE KEY-----".to_owned());
+    let shown = serde_json::to_value(stored.shown()).unwrap();
+    let text = shown.to_string();
+    assert!(!text.contains("Bearer abc") && !text.contains("PRIVATE KEY"), "{text}");
+
+    let before = stored.clone();
+    assert_eq!(stored.apply(shown.as_object().unwrap()), []);
+
+    assert_eq!(stored, before);
+}
