@@ -13,3 +13,4 @@ pub mod profile;
 pub mod rate;
 pub mod time;
 pub mod tls_settings;
+pub mod url;

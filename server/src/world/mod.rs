@@ -8,6 +8,8 @@ use http::HeaderMap;
 
 use crate::domain::{outcome::Reason, time::Timestamp};
 
+pub mod guard;
+
 /// A future on the heap: what an object-safe trait can return.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
