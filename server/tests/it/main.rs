@@ -4,3 +4,4 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic, and says where")]
 
 mod support;
+mod tidy;
