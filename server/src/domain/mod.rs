@@ -3,6 +3,9 @@
 
 pub mod address;
 pub mod duration;
+pub mod event_type;
+pub mod retry;
+pub mod tenant;
 pub mod endpoint;
 pub mod format;
 pub mod id;
