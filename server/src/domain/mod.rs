@@ -1,12 +1,15 @@
 //! What things are. Pure: no async, no I/O, no clock, no chance, so that every rule can be
 //! tested by calling it.
 
+#[macro_use]
+mod coded;
+
 pub mod address;
+pub mod delivery;
 pub mod duration;
-pub mod event_type;
-pub mod retry;
-pub mod tenant;
 pub mod endpoint;
+pub mod event_type;
+pub mod final_statuses;
 pub mod format;
 pub mod id;
 pub mod outcome;
@@ -14,6 +17,9 @@ pub mod own_headers;
 pub mod problem;
 pub mod profile;
 pub mod rate;
+pub mod retry;
+pub mod retry_after;
+pub mod tenant;
 pub mod time;
 pub mod tls_settings;
 pub mod url;

@@ -165,7 +165,11 @@ impl Jitter {
 
     /// From a fraction, 0 to 1.
     pub fn new(fraction: f64) -> Result<Self, JitterError> {
-        if (0.0..=1.0).contains(&fraction) { Ok(Self(fraction)) } else { Err(JitterError(fraction)) }
+        if (0.0..=1.0).contains(&fraction) {
+            Ok(Self(fraction))
+        } else {
+            Err(JitterError(fraction))
+        }
     }
 
     /// `pause` and up to that fraction of it; `chance` are 64 random bits.
