@@ -2,5 +2,7 @@
 
 pub mod config;
 pub mod domain;
+pub mod faults;
+pub mod store;
 pub mod telemetry;
 pub mod world;

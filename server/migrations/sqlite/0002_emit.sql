@@ -1,0 +1,108 @@
+-- The doors in SQL. The triggers run inside the other program's SQLite: nothing newer than 3.35,
+-- no WITH (triggers may not), and no conflict clause that matters, for the caller's own
+-- `INSERT OR REPLACE` would overrule it: what is there already is asked for instead.
+
+-- One row: the last id, and what the last accept came to, for the caller to read in the same
+-- transaction. `a`, `b`, `c` scramble the low bits of ids, drawn once an installation.
+CREATE TABLE snaphook_sequence (
+    one        INTEGER NOT NULL PRIMARY KEY DEFAULT 1 CHECK (one = 1),
+    micros     INTEGER NOT NULL DEFAULT 0,
+    n          INTEGER NOT NULL DEFAULT 0,
+    a          INTEGER NOT NULL,
+    b          INTEGER NOT NULL,
+    c          INTEGER NOT NULL,
+    event_id   INTEGER NOT NULL DEFAULT 0,
+    duplicate  BOOLEAN NOT NULL DEFAULT 0,
+    differs    BOOLEAN NOT NULL DEFAULT 0
+);
+INSERT INTO snaphook_sequence (a, b, c)
+VALUES (abs(random() % 1024) * 2 + 1, abs(random() % 2048), abs(random() % 1024) * 2 + 1);
+
+-- Every door's way in. `dedup` is what makes two calls the same event.
+CREATE VIEW snaphook_accept AS
+SELECT NULL AS tenant, NULL AS type, NULL AS payload, NULL AS key, NULL AS dedup, NULL AS version,
+       NULL AS occurred_at, NULL AS traceparent, NULL AS content_type, NULL AS door, NULL AS checked
+WHERE 0;
+
+CREATE TRIGGER snaphook_accept_insert INSTEAD OF INSERT ON snaphook_accept BEGIN
+    SELECT RAISE(ABORT, 'tenant: use 1 to 128 letters, digits, _ or -')
+    WHERE NEW.tenant IS NULL OR length(NEW.tenant) NOT BETWEEN 1 AND 128
+        OR NEW.tenant GLOB '*[^A-Za-z0-9_-]*';
+    SELECT RAISE(ABORT, 'type: use parts of letters, digits, _ or -, joined by dots, 256 characters at most, such as order.paid')
+    WHERE NEW.type IS NULL OR length(NEW.type) NOT BETWEEN 1 AND 256
+        OR NEW.type GLOB '*[^A-Za-z0-9_.-]*' OR NEW.type GLOB '.*' OR NEW.type GLOB '*.' OR NEW.type GLOB '*..*';
+    SELECT RAISE(ABORT, 'data: an event needs data; pass JSON, for example {}')
+    WHERE NEW.payload IS NULL;
+    SELECT RAISE(ABORT, 'data: over limits.payload; send a smaller payload with a link to the rest, or raise the limit')
+    WHERE length(CAST(NEW.payload AS BLOB)) > (SELECT payload_bytes_max FROM snaphook_install);
+    SELECT RAISE(ABORT, 'key: use 1 to 256 characters, or null for none')
+    WHERE NEW.key IS NOT NULL AND length(NEW.key) NOT BETWEEN 1 AND 256;
+    SELECT RAISE(ABORT, 'version: use 1 to 64 characters, or null for none')
+    WHERE NEW.version IS NOT NULL AND length(NEW.version) NOT BETWEEN 1 AND 64;
+    SELECT RAISE(ABORT, 'traceparent: pass 00-<32 hex>-<16 hex>-<2 hex>, or null for none')
+    WHERE NEW.traceparent IS NOT NULL AND (length(NEW.traceparent) <> 55
+        OR NEW.traceparent GLOB '*[^0-9a-f-]*' OR substr(NEW.traceparent, 3, 1) || substr(NEW.traceparent, 36, 1)
+        || substr(NEW.traceparent, 53, 1) <> '---' OR length(replace(NEW.traceparent, '-', '')) <> 52);
+
+    -- Seen before: say so, and let every further statement find nothing to do.
+    UPDATE snaphook_sequence SET
+        duplicate = EXISTS (SELECT 1 FROM snaphook_keys k WHERE k.tenant = NEW.tenant AND k.key = NEW.dedup),
+        differs = EXISTS (
+            SELECT 1 FROM snaphook_keys k JOIN snaphook_events e ON e.id = k.event_id
+            WHERE k.tenant = NEW.tenant AND k.key = NEW.dedup
+                AND (e.payload <> CAST(NEW.payload AS BLOB) OR e.type <> NEW.type));
+    UPDATE snaphook_sequence SET event_id = (
+        SELECT k.event_id FROM snaphook_keys k WHERE k.tenant = NEW.tenant AND k.key = NEW.dedup)
+    WHERE duplicate;
+
+    -- The clock has milliseconds here; a microsecond is added where two events share one, so that
+    -- ids only ever rise, in the order of commits.
+    UPDATE snaphook_sequence SET
+        micros = max(micros + 1, (CAST(strftime('%s', 'now') AS INTEGER) - 1735689600) * 1000000
+            + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000),
+        n = (n + 1) & 2047
+    WHERE NOT duplicate;
+    UPDATE snaphook_sequence SET event_id = (n * a + b) & 2047 WHERE NOT duplicate;
+    UPDATE snaphook_sequence SET event_id =
+        ((((event_id | (event_id >> 5)) - (event_id & (event_id >> 5))) * c) & 2047) | (micros << 11)
+    WHERE NOT duplicate;
+
+    INSERT INTO snaphook_events
+        (id, tenant, type, version, payload, content_type, key, occurred_at, traceparent, door, checked)
+    SELECT event_id, NEW.tenant, NEW.type, NEW.version, CAST(NEW.payload AS BLOB), NEW.content_type,
+        NEW.key, NEW.occurred_at, NEW.traceparent, NEW.door, NEW.checked
+    FROM snaphook_sequence WHERE NOT duplicate;
+    INSERT INTO snaphook_queue (event_id, endpoint_id, tenant, shard, due_at)
+    SELECT q.event_id, w.endpoint_id, NEW.tenant, w.shard,
+        (q.event_id >> 11) + 1735689600000000
+    FROM snaphook_sequence q JOIN (
+        SELECT s.endpoint_id, s.shard FROM snaphook_subscriptions s
+        WHERE s.tenant = NEW.tenant AND s.pattern IN (NEW.type, '*')
+        UNION
+        SELECT s.endpoint_id, s.shard FROM snaphook_subscriptions s
+        WHERE s.tenant = NEW.tenant AND s.wild = 1
+            AND substr(NEW.type, 1, length(s.pattern) - 1) = substr(s.pattern, 1, length(s.pattern) - 1)
+    ) w
+    WHERE NOT q.duplicate;
+    INSERT INTO snaphook_keys (tenant, key, event_id, created_at)
+    SELECT NEW.tenant, NEW.dedup, event_id, (micros) + 1735689600000000
+    FROM snaphook_sequence WHERE NOT duplicate AND NEW.dedup IS NOT NULL;
+END;
+
+-- For programs that share the file. `data` is kept as written: text as its UTF-8 bytes.
+CREATE VIEW snaphook_outbox AS
+SELECT NULL AS tenant, NULL AS type, NULL AS data, NULL AS key, NULL AS version, NULL AS occurred_at,
+       NULL AS traceparent
+WHERE 0;
+
+CREATE TRIGGER snaphook_outbox_insert INSTEAD OF INSERT ON snaphook_outbox BEGIN
+    SELECT RAISE(ABORT, 'occurred_at: pass a time that SQLite reads, such as 2026-11-30T12:34:56Z, or null for none')
+    WHERE NEW.occurred_at IS NOT NULL AND strftime('%s', NEW.occurred_at) IS NULL;
+    INSERT INTO snaphook_accept
+        (tenant, type, payload, key, dedup, version, occurred_at, traceparent, content_type, door, checked)
+    VALUES
+        (NEW.tenant, NEW.type, NEW.data, NEW.key, NEW.key, NEW.version,
+         CAST(strftime('%s', NEW.occurred_at) AS INTEGER) * 1000000
+             + CAST(substr(strftime('%f', NEW.occurred_at), 4) AS INTEGER) * 1000,
+         NEW.traceparent, NULL, 0, 0);
+END;

@@ -1,0 +1,114 @@
+//! Opening a database from its URL, with the settings that durability and fairness need.
+
+use std::{fs::File, path::Path, str::FromStr, sync::Arc, time::Duration};
+
+use sqlx::{
+    postgres::{PgConnectOptions, PgPoolOptions},
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+};
+
+use super::{Pool, Store, StoreError};
+use crate::faults::Faults;
+
+/// How long a caller waits for a connection, or for a foreign writer of the same SQLite file.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// Connections for the doors of one node: enough for 32 callers at once with short statements,
+/// few enough that four nodes stay below PostgreSQL's default of 100.
+const DOOR_CONNECTIONS: u32 = 16;
+
+/// For the engine: fetch, complete, leases and upkeep run side by side; more gain nothing.
+const ENGINE_CONNECTIONS: u32 = 6;
+
+/// Readers of a SQLite file: they never wait for one another.
+const READERS: u32 = 8;
+
+/// What to do while opening.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Apply migrations that are missing; else lacking any is an error.
+    pub migrate: bool,
+    /// On SQLite, lock the file against a second server.
+    pub serve: bool,
+}
+
+impl Store {
+    /// Opens `url`: `sqlite:PATH` (made if it is not there) or `postgres://…`.
+    pub async fn open(url: &str, options: Options) -> Result<Self, StoreError> {
+        let pool = if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+            open_postgres(url).await?
+        } else if let Some(path) = url.strip_prefix("sqlite:") {
+            open_sqlite(url, path.trim_start_matches("//"), options).await?
+        } else {
+            return Err(bad_url(url, "write sqlite:PATH or postgres://USER@HOST/DATABASE"));
+        };
+        let store = Self { pool, faults: Arc::new(Faults::default()) };
+        store.bring_up(options.migrate).await?;
+        Ok(store)
+    }
+}
+
+async fn open_postgres(url: &str) -> Result<Pool, StoreError> {
+    let options = PgConnectOptions::from_str(url)
+        .map_err(|error| bad_url(url, &error.to_string()))?
+        .application_name("snaphook");
+    let fixed = options.clone().options([
+        ("plan_cache_mode", "force_generic_plan"),
+        ("enable_seqscan", "off"),
+        ("enable_hashjoin", "off"),
+        ("enable_mergejoin", "off"),
+        ("jit", "off"),
+    ]);
+    let pool = || PgPoolOptions::new().acquire_timeout(WAIT);
+    Ok(Pool::Postgres {
+        doors: pool().max_connections(DOOR_CONNECTIONS).connect_with(options).await?,
+        engine: pool().max_connections(ENGINE_CONNECTIONS).connect_lazy_with(fixed),
+    })
+}
+
+async fn open_sqlite(url: &str, path: &str, options: Options) -> Result<Pool, StoreError> {
+    let path = path.split('?').next().unwrap_or(path);
+    if path.is_empty() || path.contains(":memory:") {
+        return Err(bad_url(url, "events must outlive the process: name a file, as sqlite:PATH"));
+    }
+    let file = Path::new(path);
+    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(|error| bad_url(url, &error.to_string()))?;
+    }
+    let lock = if options.serve { Some(Arc::new(lock_file(url, path)?)) } else { None };
+    let connect = SqliteConnectOptions::new()
+        .filename(file)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        // FULL: what a caller was told is on disk survives a loss of power. Group commit pays.
+        .synchronous(SqliteSynchronous::Full)
+        .busy_timeout(WAIT)
+        .foreign_keys(false)
+        .statement_cache_capacity(256);
+    let pool = || SqlitePoolOptions::new().acquire_timeout(WAIT);
+    let writer = pool().max_connections(1).idle_timeout(None).max_lifetime(None);
+    Ok(Pool::Sqlite {
+        writer: writer.connect_with(connect.clone()).await?,
+        readers: pool()
+            .max_connections(READERS)
+            .connect_lazy_with(connect.create_if_missing(false)),
+        _lock: lock,
+    })
+}
+
+/// Two servers on one file would each believe that they own all shards.
+fn lock_file(url: &str, path: &str) -> Result<File, StoreError> {
+    let name = format!("{path}.lock");
+    let file = File::create(&name).map_err(|error| bad_url(url, &format!("{name}: {error}")))?;
+    file.try_lock().map_err(|_| StoreError::FileLocked(path.to_owned()))?;
+    Ok(file)
+}
+
+/// Names the URL without its password.
+fn bad_url(url: &str, problem: &str) -> StoreError {
+    let shown = match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://…@{host}"),
+        _ => url.to_owned(),
+    };
+    StoreError::Url { url: shown, problem: problem.to_owned() }
+}

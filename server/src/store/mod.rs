@@ -1,0 +1,238 @@
+//! The one place that speaks SQL.
+//!
+//! Each statement is written once, in the subset that PostgreSQL and SQLite share, beside the
+//! method that runs it; the few on the hot path that cannot be are written twice, side by side.
+//! Tables are written `snaphook.events`; SQLite, which has no schemas, sees `snaphook_events`.
+//! Time and ids are bound by the caller, so that every test owns them; only an event's id and
+//! the moment of its emit are the database's.
+
+mod codec;
+mod connect;
+mod error;
+mod migrate;
+
+use std::sync::Arc;
+
+use sqlx::{
+    AssertSqlSafe, PgPool, Postgres, SqlSafeStr, SqlStr, Sqlite, SqlitePool, pool::PoolConnection,
+};
+
+pub use connect::Options;
+pub use error::StoreError;
+
+use crate::faults::Faults;
+
+/// An open database.
+#[derive(Clone)]
+pub struct Store {
+    pool: Pool,
+    faults: Arc<Faults>,
+}
+
+#[derive(Clone)]
+enum Pool {
+    Postgres {
+        /// For doors: plans are the database's to choose.
+        doors: PgPool,
+        /// For the engine: plans are fixed, for a stale statistic must not turn a claim into a scan.
+        engine: PgPool,
+    },
+    Sqlite {
+        /// One connection: whoever has it, writes. Waiting for it is first come, first served,
+        /// which SQLite's own busy handler is not.
+        writer: SqlitePool,
+        readers: SqlitePool,
+        /// Held as long as the server runs; its lock is the lease of all shards.
+        _lock: Option<Arc<std::fs::File>>,
+    },
+}
+
+/// An open transaction, or a connection that only reads. Every statement of the program is a
+/// method on it. Dropped without [`Tx::commit`], it changes nothing.
+pub struct Tx {
+    db: Db,
+    faults: Arc<Faults>,
+    /// Whether there is a transaction to end.
+    open: bool,
+}
+
+enum Db {
+    Postgres(PoolConnection<Postgres>),
+    Sqlite(PoolConnection<Sqlite>),
+}
+
+/// Which databases a statement can run on, and what differs between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// PostgreSQL 15 or newer.
+    Postgres,
+    /// The SQLite that is built in.
+    Sqlite,
+}
+
+/// Runs the same sqlx expression against whichever database is open.
+macro_rules! on {
+    ($tx:expr, $text:expr, |$sql:ident, $connection:ident| $query:expr) => {{
+        $tx.faults.step().map_err($crate::store::StoreError::from)?;
+        match &mut $tx.db {
+            $crate::store::Db::Postgres(connection) => {
+                let $sql = sqlx::SqlSafeStr::into_sql_str($text);
+                let $connection = &mut **connection;
+                $query
+            }
+            $crate::store::Db::Sqlite(connection) => {
+                let $sql = $crate::store::in_sqlite($text);
+                let $connection = &mut **connection;
+                $query
+            }
+        }
+    }};
+}
+use on;
+
+/// The text of a statement for SQLite, where a prefix stands for the schema.
+fn in_sqlite(text: impl SqlSafeStr) -> SqlStr {
+    AssertSqlSafe(text.into_sql_str().as_str().replace("snaphook.", "snaphook_")).into_sql_str()
+}
+
+/// Which connections a caller takes: doors and engine never wait for one another.
+#[derive(Clone, Copy)]
+enum Caller {
+    Door,
+    Engine,
+}
+
+impl Store {
+    /// The same database under another countdown to a crash: for simulations.
+    #[must_use]
+    pub fn with_faults(&self, faults: Arc<Faults>) -> Self {
+        Self { pool: self.pool.clone(), faults }
+    }
+
+    /// What kind of database it is.
+    pub fn dialect(&self) -> Dialect {
+        match self.pool {
+            Pool::Postgres { .. } => Dialect::Postgres,
+            Pool::Sqlite { .. } => Dialect::Sqlite,
+        }
+    }
+
+    /// Opens a transaction that may write. On SQLite it waits for its turn, 5 s at most.
+    pub async fn begin(&self) -> Result<Tx, StoreError> {
+        self.start(Caller::Door).await
+    }
+
+    /// As `begin`, for the engine's own statements.
+    pub async fn begin_engine(&self) -> Result<Tx, StoreError> {
+        self.start(Caller::Engine).await
+    }
+
+    /// A connection for reading, outside of any transaction: each statement sees what is
+    /// committed when it starts.
+    pub async fn read(&self) -> Result<Tx, StoreError> {
+        self.reader(Caller::Door).await
+    }
+
+    /// As `read`, for the engine's own statements.
+    pub async fn read_engine(&self) -> Result<Tx, StoreError> {
+        self.reader(Caller::Engine).await
+    }
+
+    async fn reader(&self, caller: Caller) -> Result<Tx, StoreError> {
+        self.faults.step()?;
+        let db = match (&self.pool, caller) {
+            (Pool::Postgres { doors, .. }, Caller::Door) => Db::Postgres(doors.acquire().await?),
+            (Pool::Postgres { engine, .. }, Caller::Engine) => {
+                Db::Postgres(engine.acquire().await?)
+            }
+            (Pool::Sqlite { readers, .. }, _) => Db::Sqlite(readers.acquire().await?),
+        };
+        Ok(Tx { db, faults: self.faults.clone(), open: false })
+    }
+
+    async fn start(&self, caller: Caller) -> Result<Tx, StoreError> {
+        let mut tx = match &self.pool {
+            Pool::Postgres { .. } => self.reader(caller).await?,
+            Pool::Sqlite { writer, .. } => {
+                self.faults.step()?;
+                let db = Db::Sqlite(writer.acquire().await?);
+                Tx { db, faults: self.faults.clone(), open: false }
+            }
+        };
+        tx.open = true;
+        match &mut tx.db {
+            Db::Postgres(connection) => {
+                sqlx::query("BEGIN").execute(&mut **connection).await.map(drop)
+            }
+            // Take the write lock now: a read that turns into a write can only fail later.
+            Db::Sqlite(connection) => {
+                sqlx::query("BEGIN IMMEDIATE").execute(&mut **connection).await.map(drop)
+            }
+        }?;
+        Ok(tx)
+    }
+
+    /// Whether the database answers.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        let mut tx = self.read().await?;
+        on!(tx, "SELECT 1", |sql, connection| {
+            sqlx::query(sql).execute(connection).await.map(drop)
+        })?;
+        Ok(())
+    }
+
+    /// Closes all connections once they are idle.
+    pub async fn close(&self) {
+        match &self.pool {
+            Pool::Postgres { doors, engine } => {
+                doors.close().await;
+                engine.close().await;
+            }
+            Pool::Sqlite { writer, readers, .. } => {
+                readers.close().await;
+                writer.close().await;
+            }
+        }
+    }
+}
+
+impl Tx {
+    /// Makes all of it so, or fails. After an `Unreachable` it is not known which.
+    pub async fn commit(mut self) -> Result<(), StoreError> {
+        self.end("COMMIT").await?;
+        self.faults.step()?;
+        Ok(())
+    }
+
+    /// Undoes all of it at once. Dropping does so too, at the price of the connection.
+    pub async fn rollback(mut self) -> Result<(), StoreError> {
+        self.end("ROLLBACK").await
+    }
+
+    async fn end(&mut self, verb: &'static str) -> Result<(), StoreError> {
+        on!(self, verb, |sql, connection| sqlx::query(sql).execute(connection).await.map(drop))?;
+        self.open = false;
+        Ok(())
+    }
+
+    /// Which database this is, for the few statements that differ.
+    fn dialect(&self) -> Dialect {
+        match self.db {
+            Db::Postgres(_) => Dialect::Postgres,
+            Db::Sqlite(_) => Dialect::Sqlite,
+        }
+    }
+}
+
+/// A transaction that was not ended is undone by closing its connection: there is no way to wait
+/// for a ROLLBACK here, and a connection must not go back with one open.
+impl Drop for Tx {
+    fn drop(&mut self) {
+        if self.open {
+            match &mut self.db {
+                Db::Postgres(connection) => connection.close_on_drop(),
+                Db::Sqlite(connection) => connection.close_on_drop(),
+            }
+        }
+    }
+}
