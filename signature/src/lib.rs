@@ -1,1 +1,44 @@
-//! Sign and verify webhooks.
+//! Sign and verify webhooks: Standard Webhooks with HMAC (`v1`) and Ed25519 (`v1a`), and two
+//! older forms that many receivers know. No I/O, no clock, no chance, no HTTP types.
+//!
+//! # Signing
+//!
+//! ```
+//! use snaphook_signature::{Secret, sign_standard};
+//!
+//! let secret = Secret::parse("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX")?;
+//! let value = sign_standard("msg_p001", 1_700_000_000, b"", [&secret])?;
+//! assert_eq!(value, "v1,66IolnAb9z3gvyhTfUsqY0AzTSucUaYdzGRMNf9QxiE=");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Verifying
+//!
+//! ```
+//! use snaphook_signature::{Clock, Received, Secret, verify_standard};
+//!
+//! let secret = Secret::parse("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX")?;
+//! let headers: [(&str, &[u8]); 3] = [
+//!     ("webhook-id", b"msg_p001"),
+//!     ("webhook-timestamp", b"1700000000"),
+//!     ("webhook-signature", b"v1,66IolnAb9z3gvyhTfUsqY0AzTSucUaYdzGRMNf9QxiE="),
+//! ];
+//! let request = Received::new(&headers, b""); // the raw bytes, before any parsing
+//! let now = 1_700_000_010;
+//! assert!(verify_standard(&request, "webhook", &[secret], Clock::at(now)).is_ok());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod received;
+mod secret;
+mod sign;
+mod verify;
+
+pub use received::{Clock, Genuine, Received, Refusal, Verdict};
+pub use secret::{ED25519_BYTES, HMAC_BYTES, Kind, Secret, SecretError};
+pub use sign::{SignError, sign_sha256_hex, sign_standard, sign_t_v1};
+pub use verify::{verify_sha256_hex, verify_standard, verify_t_v1};

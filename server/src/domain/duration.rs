@@ -73,9 +73,10 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
         return Err(DurationError::NoUnit(shown()));
     }
     let Some((_, nanos)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-        return Err(match unit.contains(|c: char| c.is_ascii_digit()) {
-            true => DurationError::NotWhole(shown()),
-            false => DurationError::UnknownUnit { text: shown(), unit: shorten(unit) },
+        return Err(if unit.contains(|c: char| c.is_ascii_digit()) {
+            DurationError::NotWhole(shown())
+        } else {
+            DurationError::UnknownUnit { text: shown(), unit: shorten(unit) }
         });
     };
     let total = number.parse::<u128>().ok().and_then(|number| number.checked_mul(*nanos));
