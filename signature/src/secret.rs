@@ -7,7 +7,7 @@
 use std::{fmt, sync::Arc};
 
 use aws_lc_rs::{
-    digest, hmac,
+    digest,
     signature::{Ed25519KeyPair, KeyPair as _},
 };
 use base64::{
@@ -56,7 +56,8 @@ pub struct Secret {
 
 #[derive(Clone)]
 pub(crate) enum Key {
-    Hmac(hmac::Key),
+    /// The decoded bytes. What the hash makes of them is a kilobyte, and made in a microsecond.
+    Hmac(Zeroizing<Vec<u8>>),
     Private(Arc<Ed25519KeyPair>),
     Public([u8; ED25519_BYTES]),
 }
@@ -111,7 +112,7 @@ impl Secret {
             return Err(SecretError::WhiteSpace);
         }
         let key = if let Some(rest) = text.strip_prefix(HMAC_PREFIX) {
-            hmac_key(&decode(rest, HMAC_PREFIX)?)?
+            hmac_key(decode(rest, HMAC_PREFIX)?)?
         } else if let Some(rest) = text.strip_prefix(PRIVATE_PREFIX) {
             private_key(&decode(rest, PRIVATE_PREFIX)?)?
         } else if let Some(rest) = text.strip_prefix(PUBLIC_PREFIX) {
@@ -127,7 +128,7 @@ impl Secret {
     pub fn parse_pasted(text: &str) -> Result<Self, SecretError> {
         match Self::parse(text) {
             Err(SecretError::UnknownPrefix) => {
-                let key = hmac_key(&decode(text, HMAC_PREFIX)?)?;
+                let key = hmac_key(decode(text, HMAC_PREFIX)?)?;
                 Ok(Self { text: Zeroizing::new(format!("{HMAC_PREFIX}{text}")), key })
             }
             result => result,
@@ -137,7 +138,7 @@ impl Secret {
     /// A new secret for HMAC. The bytes must be unpredictable and used for nothing else.
     pub fn new_hmac(random: &[u8; 32]) -> Self {
         let text = Zeroizing::new(format!("{HMAC_PREFIX}{}", BASE64_STANDARD.encode(random)));
-        Self { text, key: Key::Hmac(hmac::Key::new(hmac::HMAC_SHA256, random)) }
+        Self { text, key: Key::Hmac(Zeroizing::new(random.to_vec())) }
     }
 
     /// A new Ed25519 private key, written in the form of 64 bytes: the seed, then the public key.
@@ -147,7 +148,7 @@ impl Secret {
         let mut both = Zeroizing::new([0; 2 * ED25519_BYTES]);
         both[..ED25519_BYTES].copy_from_slice(seed);
         both[ED25519_BYTES..].copy_from_slice(pair.public_key().as_ref());
-        let text = Zeroizing::new(format!("{PRIVATE_PREFIX}{}", BASE64_STANDARD.encode(&*both)));
+        let text = Zeroizing::new(format!("{PRIVATE_PREFIX}{}", BASE64_STANDARD.encode(*both)));
         Self { text, key: Key::Private(Arc::new(pair)) }
     }
 
@@ -219,12 +220,12 @@ fn decode(text: &str, prefix: &'static str) -> Result<Zeroizing<Vec<u8>>, Secret
     bytes.map(Zeroizing::new)
 }
 
-fn hmac_key(bytes: &[u8]) -> Result<Key, SecretError> {
+fn hmac_key(bytes: Zeroizing<Vec<u8>>) -> Result<Key, SecretError> {
     if !HMAC_BYTES.contains(&bytes.len()) {
         let (prefix, bytes) = (HMAC_PREFIX, bytes.len());
         return Err(SecretError::Length { prefix, bytes, expected: "24 to 64" });
     }
-    Ok(Key::Hmac(hmac::Key::new(hmac::HMAC_SHA256, bytes)))
+    Ok(Key::Hmac(bytes))
 }
 
 fn private_key(bytes: &[u8]) -> Result<Key, SecretError> {

@@ -38,7 +38,7 @@ pub fn sign_standard<'a>(
     for secret in secrets {
         entries.push(match secret.key() {
             Key::Hmac(key) => {
-                let tag = tag(key, &[head.as_bytes(), body]);
+                let tag = tag(&hmac::Key::new(hmac::HMAC_SHA256, key), &[head.as_bytes(), body]);
                 format!("v1,{}", BASE64_STANDARD.encode(tag))
             }
             Key::Private(pair) => {

@@ -70,7 +70,7 @@ fn matches_standard(
 ) -> bool {
     let of_version = |wanted| entries.iter().filter(move |(version, _)| *version == wanted);
     if let Key::Hmac(key) = secret.key() {
-        let expected = tag(key, &[head, body]);
+        let expected = tag(&hmac::Key::new(hmac::HMAC_SHA256, key), &[head, body]);
         return of_version("v1").any(|(_, value)| same(expected.as_ref(), value));
     }
     let mut candidates = of_version("v1a").peekable();
