@@ -10,6 +10,7 @@ mod codec;
 mod connect;
 mod error;
 mod migrate;
+pub mod seal;
 
 use std::sync::Arc;
 
