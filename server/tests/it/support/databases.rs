@@ -3,14 +3,21 @@
 //! share a database disturb one another, so none do.
 
 use std::{
-    fmt,
+    collections::hash_map::DefaultHasher,
+    fmt, fs,
+    hash::{Hash, Hasher},
     panic::AssertUnwindSafe,
+    path::Path,
     sync::atomic::{AtomicU32, Ordering},
 };
 
 use futures_util::FutureExt;
+use snaphook::store::{Options, Store};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tempfile::TempDir;
+
+/// Held while the template is made, so that tests that start together make it once.
+const TEMPLATE_LOCK: i64 = 7_014_201;
 
 /// The two databases that the product runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +37,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// An empty database that exists until it is dropped by [`Database::remove`].
+/// A database of a test's own. It exists until [`Database::remove`].
 pub struct Database {
     /// Which of the two.
     pub kind: Kind,
@@ -49,8 +56,26 @@ impl Database {
         }
     }
 
+    /// A new database of this kind with all of our tables.
+    pub async fn migrated(kind: Kind) -> Self {
+        match kind {
+            Kind::Sqlite => {
+                let database = Self::sqlite();
+                database.open().await.close().await;
+                database
+            }
+            // A copy of a migrated one costs a tenth of migrating.
+            Kind::Postgres => Self::postgres(&template().await).await,
+        }
+    }
+
+    /// A store on it, as a server would open it. Several stores are as many nodes, but on SQLite.
+    pub async fn open(&self) -> Store {
+        Store::open(&self.url, Options { migrate: true, serve: false }).await.unwrap()
+    }
+
     /// The folder of the SQLite file, for tests that put something beside it.
-    pub fn folder(&self) -> Option<&std::path::Path> {
+    pub fn folder(&self) -> Option<&Path> {
         self.folder.as_ref().map(TempDir::path)
     }
 
@@ -81,11 +106,28 @@ impl Database {
     }
 }
 
-/// Runs a test on an empty database of each kind; a failure names the kinds that it failed on.
+/// Runs a test on a migrated database of each kind; a failure names the kinds that it failed on.
+///
+/// ```ignore
+/// on_both(async |database| {
+///     let store = database.open().await;
+///     …
+/// })
+/// .await;
+/// ```
+pub async fn on_both(test: impl AsyncFn(&Database)) {
+    run(&test, async |kind| Database::migrated(kind).await).await;
+}
+
+/// As [`on_both`], on databases without any table.
 pub async fn on_both_empty(test: impl AsyncFn(&Database)) {
+    run(&test, async |kind| Database::empty(kind).await).await;
+}
+
+async fn run(test: &impl AsyncFn(&Database), make: impl AsyncFn(Kind) -> Database) {
     let mut failed = Vec::new();
     for kind in [Kind::Sqlite, Kind::Postgres] {
-        if !passes(&test, Database::empty(kind).await).await {
+        if !passes(test, make(kind).await).await {
             failed.push(kind.to_string());
         }
     }
@@ -97,6 +139,44 @@ async fn passes(test: &impl AsyncFn(&Database), database: Database) -> bool {
     let result = AssertUnwindSafe(test(&database)).catch_unwind().await;
     database.remove().await;
     result.is_ok()
+}
+
+/// The name of a migrated database without data, made by whichever test comes first. It is named
+/// for the migrations' content, so that a cluster that is kept for long never serves an old one.
+async fn template() -> String {
+    let mut admin = admin().await;
+    let name = format!("snaphook_template_{:016x}", migrations_hash());
+    sqlx::query("SELECT pg_advisory_lock($1)")
+        .bind(TEMPLATE_LOCK)
+        .execute(&mut admin)
+        .await
+        .unwrap();
+    let there: bool =
+        sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)")
+            .bind(&name)
+            .fetch_one(&mut admin)
+            .await
+            .unwrap();
+    if !there {
+        let draft = Database::empty(Kind::Postgres).await;
+        draft.open().await.close().await;
+        let rename = format!("ALTER DATABASE {} RENAME TO {name}", draft.name);
+        sqlx::raw_sql(AssertSqlSafe(rename)).execute(&mut admin).await.unwrap();
+    }
+    admin.close().await.unwrap(); // and with it goes the lock
+    name
+}
+
+fn migrations_hash() -> u64 {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations/postgres");
+    let mut files: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let mut hasher = DefaultHasher::new();
+    for file in files {
+        fs::read(file).unwrap().hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// The cluster's own database, from which others are made.
@@ -128,6 +208,15 @@ mod tests {
             let other = Database::empty(database.kind).await;
             assert_ne!(database.url, other.url);
             other.remove().await;
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn a_migrated_database_lacks_no_migration() {
+        on_both(async |database| {
+            let store = database.open().await;
+            assert_eq!(store.list_pending_migrations().await.unwrap(), [""; 0]);
         })
         .await;
     }
