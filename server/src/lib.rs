@@ -1,6 +1,7 @@
 //! snaphook: webhooks both ways, one pipeline: event → deliveries → attempts.
 
 pub mod config;
+#[macro_use]
 pub mod domain;
 pub mod faults;
 pub mod store;

@@ -5,9 +5,11 @@
 mod coded;
 
 pub mod address;
+pub mod attempt;
 pub mod delivery;
 pub mod duration;
 pub mod endpoint;
+pub mod event;
 pub mod event_type;
 pub mod final_statuses;
 pub mod format;

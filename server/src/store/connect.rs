@@ -7,7 +7,7 @@ use sqlx::{
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 
-use super::{Pool, Store, StoreError};
+use super::{Pool, Store, StoreError, group::Group};
 use crate::faults::Faults;
 
 /// How long a caller waits for a connection, or for a foreign writer of the same SQLite file.
@@ -42,9 +42,10 @@ impl Store {
         } else {
             return Err(bad_url(url, "write sqlite:PATH or postgres://USER@HOST/DATABASE"));
         };
-        let store = Self { pool, faults: Arc::new(Faults::default()) };
+        let store = Self { pool, faults: Arc::new(Faults::default()), group: None };
         store.bring_up(options.migrate).await?;
-        Ok(store)
+        let group = Group::start(&store);
+        Ok(Self { group: Some(group), ..store })
     }
 }
 
@@ -92,6 +93,7 @@ async fn open_sqlite(url: &str, path: &str, options: Options) -> Result<Pool, St
         readers: pool()
             .max_connections(READERS)
             .connect_lazy_with(connect.create_if_missing(false)),
+        path: file.into(),
         _lock: lock,
     })
 }

@@ -103,6 +103,18 @@ impl StoreError {
         }
     }
 
+    /// The same failure, for another caller of the same group.
+    pub(super) fn again(&self) -> Self {
+        match self {
+            Self::Busy(_) => Self::Busy(sqlx::Error::PoolTimedOut),
+            Self::Unreachable(_) => Self::Unreachable(sqlx::Error::PoolClosed),
+            Self::Full(why) => Self::Full(why.clone()),
+            Self::Refused(why) => Self::Refused(why.clone()),
+            Self::Crashed(crashed) => Self::Crashed(*crashed),
+            other => Self::Unreadable(other.to_string()),
+        }
+    }
+
     /// Whether the same call may succeed in a moment, with nothing mended by anybody.
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Busy(_) | Self::Unreachable(_) | Self::Full(_))

@@ -6,11 +6,18 @@
 //! Time and ids are bound by the caller, so that every test owns them; only an event's id and
 //! the moment of its emit are the database's.
 
+mod bell;
 mod codec;
+mod commands;
+mod complete;
 mod connect;
+mod emit;
 mod error;
+mod group;
 mod migrate;
+mod queue;
 pub mod seal;
+mod shards;
 
 use std::sync::Arc;
 
@@ -18,8 +25,14 @@ use sqlx::{
     AssertSqlSafe, PgPool, Postgres, SqlSafeStr, SqlStr, Sqlite, SqlitePool, pool::PoolConnection,
 };
 
+pub use bell::Bell;
+pub use commands::{Command, CommandKind};
+pub use complete::{Completion, Finished};
 pub use connect::Options;
+pub use emit::{Accepted, NewEvent};
 pub use error::StoreError;
+pub use queue::{Cursor, QueueCounts, Row, SHARDS};
+pub use shards::Lease;
 
 use crate::faults::Faults;
 
@@ -28,6 +41,8 @@ use crate::faults::Faults;
 pub struct Store {
     pool: Pool,
     faults: Arc<Faults>,
+    /// `None` where events are committed by their callers, one at a time.
+    group: Option<group::Group>,
 }
 
 #[derive(Clone)]
@@ -43,6 +58,7 @@ enum Pool {
         /// which SQLite's own busy handler is not.
         writer: SqlitePool,
         readers: SqlitePool,
+        path: Arc<std::path::Path>,
         /// Held as long as the server runs; its lock is the lease of all shards.
         _lock: Option<Arc<std::fs::File>>,
     },
@@ -107,7 +123,7 @@ impl Store {
     /// The same database under another countdown to a crash: for simulations.
     #[must_use]
     pub fn with_faults(&self, faults: Arc<Faults>) -> Self {
-        Self { pool: self.pool.clone(), faults }
+        Self { pool: self.pool.clone(), faults, group: None }
     }
 
     /// What kind of database it is.
@@ -182,8 +198,11 @@ impl Store {
         Ok(())
     }
 
-    /// Closes all connections once they are idle.
+    /// Serves the callers that wait, and closes all connections once they are idle.
     pub async fn close(&self) {
+        if let Some(group) = &self.group {
+            group.finish().await;
+        }
         match &self.pool {
             Pool::Postgres { doors, engine } => {
                 doors.close().await;

@@ -1,0 +1,42 @@
+//! An event: something that happened, once, and does not change any more.
+
+use bytes::Bytes;
+
+use super::{id::EventId, time::Timestamp};
+
+coded! {
+    /// Which door an event came through.
+    Door {
+        /// `snaphook.emit` and the outbox views.
+        Sql = 0, "sql";
+        /// `POST /v1/events` and its kin.
+        Http = 1, "http";
+        /// `POST /in/{source}`.
+        Source = 2, "source";
+        /// Our own.
+        Notice = 3, "notice";
+    }
+}
+
+/// An event as it is stored. Tenant and type were checked when it came in.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// Also tells when it was accepted.
+    pub id: EventId,
+    /// Whose it is.
+    pub tenant: String,
+    /// What happened, for example `order.paid`.
+    pub event_type: String,
+    /// The version of its schema, if the emitter gave one.
+    pub version: Option<String>,
+    /// The bytes, as given.
+    pub payload: Bytes,
+    /// `None` is `application/json`.
+    pub content_type: Option<String>,
+    /// When it happened, if the emitter gave a time.
+    pub occurred_at: Option<Timestamp>,
+    /// W3C Trace Context, passed on to receivers.
+    pub traceparent: Option<String>,
+    /// Whether its schema was checked when it came in.
+    pub checked: bool,
+}

@@ -1,0 +1,160 @@
+//! A batch in one transaction: few, large statements, each over a JSON array, for every statement
+//! costs a hop to the thread that runs it.
+
+use std::collections::HashSet;
+
+use super::{Completion, Finished, micros};
+use crate::{
+    domain::{attempt::Mark, delivery::Cause, time::Timestamp},
+    store::{Db, StoreError, Tx},
+};
+
+impl Tx {
+    pub(super) async fn complete_in_sqlite(
+        &mut self,
+        batch: &[Finished],
+        now: Timestamp,
+    ) -> Result<Completion, StoreError> {
+        let Db::Sqlite(connection) = &mut self.db else { unreachable!("asked by complete") };
+        self.faults.step()?;
+        let matched: Vec<i64> = sqlx::query_scalar(
+            "SELECT CAST(j.key AS INTEGER) FROM json_each($1) j JOIN snaphook_queue q
+                 ON q.slot = j.value->>0 AND q.event_id = j.value->>1 AND q.endpoint_id = j.value->>2
+                 AND q.run = j.value->>3 AND q.attempt = j.value->>4",
+        )
+        .bind(json_of(batch, |_, one| {
+            let row = &one.row;
+            serde_json::json!([row.slot.parse::<i64>().unwrap_or(0), row.event_id.0, row.endpoint_id.0, row.run, row.attempt])
+        }))
+        .fetch_all(&mut **connection)
+        .await?;
+        let matched: HashSet<usize> =
+            matched.into_iter().filter_map(|index| usize::try_from(index).ok()).collect();
+        let mut completion = Completion::default();
+        for (index, one) in batch.iter().enumerate() {
+            if !matched.contains(&index) {
+                completion.late.insert(one.pair());
+            } else if one.mark == Mark::Retry {
+                completion.moved.push((
+                    one.row.event_id,
+                    one.row.endpoint_id,
+                    one.row.slot.clone(),
+                ));
+            }
+        }
+        let is_known = |index: usize, one: &Finished| matched.contains(&index) || one.sent;
+        for (text, rows) in [
+            (
+                SQLITE_ADD,
+                json_of_some(batch, is_known, |index, one| {
+                    let mark = if matched.contains(&index) { one.mark } else { Mark::Late };
+                    attempt_json(one, mark)
+                }),
+            ),
+            (
+                SQLITE_DELETE,
+                json_of_some(
+                    batch,
+                    |index, one| matched.contains(&index) && one.mark != Mark::Retry,
+                    |_, one| serde_json::json!([one.row.slot.parse::<i64>().unwrap_or(0)]),
+                ),
+            ),
+            (
+                SQLITE_RETRY,
+                json_of_some(
+                    batch,
+                    |index, one| matched.contains(&index) && one.mark == Mark::Retry,
+                    |_, one| {
+                        serde_json::json!([
+                            one.row.slot.parse::<i64>().unwrap_or(0),
+                            one.row.attempt + 1,
+                            one.rung(),
+                            one.due_at.0
+                        ])
+                    },
+                ),
+            ),
+            (
+                SQLITE_BURY,
+                json_of_some(
+                    batch,
+                    |index, one| matched.contains(&index) && one.mark == Mark::Dead,
+                    |_, one| {
+                        serde_json::json!([
+                            one.row.event_id.0,
+                            one.row.endpoint_id.0,
+                            one.row.tenant,
+                            one.cause.map(Cause::code),
+                            now.0
+                        ])
+                    },
+                ),
+            ),
+        ] {
+            if let Some(rows) = rows {
+                self.faults.step()?;
+                sqlx::query(text).bind(rows).execute(&mut **connection).await?;
+            }
+        }
+        Ok(completion)
+    }
+}
+
+const SQLITE_ADD: &str =
+    "INSERT INTO snaphook_attempts (event_id, endpoint_id, n, started_at, run, tenant,
+        outcome, cause, sent, status, reason, duration_us, detail, response)
+    SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7,
+        value->>8, value->>9, value->>10, value->>11, value->>12, unhex(value->>13)
+    FROM json_each($1) WHERE true
+    ON CONFLICT DO NOTHING";
+
+const SQLITE_DELETE: &str =
+    "DELETE FROM snaphook_queue WHERE slot IN (SELECT value->>0 FROM json_each($1))";
+
+const SQLITE_RETRY: &str = "UPDATE snaphook_queue
+    SET state = 1, attempt = j.value->>1, rung = j.value->>2, due_at = j.value->>3
+    FROM json_each($1) j WHERE slot = j.value->>0";
+
+const SQLITE_BURY: &str =
+    "INSERT INTO snaphook_dead_letters (event_id, endpoint_id, tenant, cause, died_at)
+    SELECT value->>0, value->>1, value->>2, value->>3, value->>4 FROM json_each($1) WHERE true
+    ON CONFLICT DO NOTHING";
+
+fn attempt_json(one: &Finished, mark: Mark) -> serde_json::Value {
+    let row = &one.row;
+    serde_json::json!([
+        row.event_id.0,
+        row.endpoint_id.0,
+        row.attempt + 1,
+        one.started_at.0,
+        row.run,
+        row.tenant,
+        mark.code(),
+        one.cause.map(Cause::code).filter(|_| mark == Mark::Dead),
+        one.sent,
+        one.status,
+        one.reason,
+        micros(one.took),
+        one.detail,
+        one.response.as_ref().map(hex::encode),
+    ])
+}
+
+fn json_of(batch: &[Finished], row: impl Fn(usize, &Finished) -> serde_json::Value) -> String {
+    json_of_some(batch, |_, _| true, row).unwrap_or_else(|| "[]".to_owned())
+}
+
+/// `None` when there is none, so that no statement runs for nothing.
+fn json_of_some(
+    batch: &[Finished],
+    wanted: impl Fn(usize, &Finished) -> bool,
+    row: impl Fn(usize, &Finished) -> serde_json::Value,
+) -> Option<String> {
+    let rows: Vec<serde_json::Value> = batch
+        .iter()
+        .enumerate()
+        .filter(|(index, one)| wanted(*index, one))
+        .map(|(index, one)| row(index, one))
+        .collect();
+    (!rows.is_empty()).then(|| serde_json::Value::Array(rows).to_string())
+}

@@ -1,0 +1,254 @@
+//! The queue, read: what is fresh, what waits in a lane, and the events that it is about. The
+//! owner of a shard reads without writing, so that a claim costs nothing.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+
+use super::{Db, Dialect, StoreError, Tx, on};
+use crate::domain::{
+    event::Event,
+    id::{EndpointId, EventId},
+    time::Timestamp,
+};
+
+/// How many shards there are: the most nodes that can share the work. Fixed at install.
+pub const SHARDS: i16 = 64;
+
+/// A delivery that has something to do.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub struct Row {
+    /// Where the row lies just now: a hint that makes its completion cheap, never its identity.
+    pub slot: String,
+    /// The event.
+    pub event_id: EventId,
+    /// Where it goes.
+    pub endpoint_id: EndpointId,
+    /// Whose it is.
+    pub tenant: String,
+    /// The endpoint's shard.
+    pub shard: i16,
+    /// 0, or the number of the redelivery.
+    pub run: i32,
+    /// Attempts that are on record: the fence.
+    pub attempt: i32,
+    /// Attempts of this run that its ladder has counted.
+    pub rung: i32,
+    /// When it may be attempted.
+    pub due_at: Timestamp,
+}
+
+/// From which event on to read the fresh rows of a shard; SQLite, where one node owns all
+/// shards, has one for all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// The shard.
+    pub shard: i16,
+    /// The first event that may be new.
+    pub from: EventId,
+}
+
+#[derive(sqlx::FromRow)]
+struct EventRow {
+    id: EventId,
+    tenant: String,
+    r#type: String,
+    version: Option<String>,
+    payload: Vec<u8>,
+    content_type: Option<String>,
+    occurred_at: Option<Timestamp>,
+    traceparent: Option<String>,
+    checked: bool,
+}
+
+impl Tx {
+    /// Fresh rows in the order of their events, at most `limit` a cursor.
+    pub async fn list_fresh(
+        &mut self,
+        cursors: &[Cursor],
+        limit: i64,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.faults.step()?;
+        let rows = match &mut self.db {
+            Db::Postgres(connection) => {
+                sqlx::query_as(
+                    "SELECT q.slot, q.event_id, q.endpoint_id, q.tenant, q.shard, q.run, q.attempt, q.rung, q.due_at
+                     FROM unnest($1::int2[], $2::int8[]) c (shard, low)
+                     CROSS JOIN LATERAL (
+                         SELECT ctid::text AS slot, event_id, endpoint_id, tenant, shard, run, attempt, rung, due_at
+                         FROM snaphook.queue
+                         WHERE shard = c.shard AND state = 0 AND event_id >= c.low
+                         ORDER BY event_id LIMIT $3
+                     ) q",
+                )
+                .bind(cursors.iter().map(|cursor| cursor.shard).collect::<Vec<_>>())
+                .bind(cursors.iter().map(|cursor| cursor.from).collect::<Vec<_>>())
+                .bind(limit)
+                .fetch_all(&mut **connection)
+                .await?
+            }
+            Db::Sqlite(connection) => {
+                let from = cursors.iter().map(|cursor| cursor.from).min();
+                sqlx::query_as(
+                    "SELECT CAST(slot AS TEXT) AS slot, event_id, endpoint_id, tenant, shard, run, attempt, rung, due_at
+                     FROM snaphook_queue
+                     WHERE state = 0 AND event_id >= $1
+                     ORDER BY event_id, slot LIMIT $2",
+                )
+                .bind(from.unwrap_or(EventId(0)))
+                .bind(limit)
+                .fetch_all(&mut **connection)
+                .await?
+            }
+        };
+        Ok(rows)
+    }
+
+    /// What waits in an endpoint's lane, the soonest first, due or not.
+    pub async fn list_lane(
+        &mut self,
+        shard: i16,
+        endpoint: EndpointId,
+        limit: i64,
+    ) -> Result<Vec<Row>, StoreError> {
+        let text = match self.dialect() {
+            Dialect::Postgres => {
+                "SELECT ctid::text AS slot, event_id, endpoint_id, tenant, shard, run, attempt, rung, due_at
+                 FROM snaphook.queue
+                 WHERE shard = $1 AND endpoint_id = $2 AND state = 1
+                 ORDER BY due_at LIMIT $3"
+            }
+            Dialect::Sqlite => {
+                "SELECT CAST(slot AS TEXT) AS slot, event_id, endpoint_id, tenant, shard, run, attempt, rung, due_at
+                 FROM snaphook.queue
+                 WHERE shard = $1 AND endpoint_id = $2 AND state = 1
+                 ORDER BY due_at LIMIT $3"
+            }
+        };
+        let rows = on!(self, text, |sql, connection| {
+            sqlx::query_as(sql).bind(shard).bind(endpoint).bind(limit).fetch_all(connection).await?
+        });
+        Ok(rows)
+    }
+
+    /// The lanes of a shard that hold anything, each with its soonest due time. Jumps from one
+    /// endpoint to the next, so that a lane of a million rows costs as much as one of one.
+    pub async fn list_lanes(
+        &mut self,
+        shard: i16,
+    ) -> Result<Vec<(EndpointId, Timestamp)>, StoreError> {
+        let text = "WITH RECURSIVE lanes (endpoint_id) AS (
+                 SELECT min(endpoint_id) FROM snaphook.queue WHERE shard = $1 AND state = 1
+                 UNION ALL
+                 SELECT (SELECT min(q.endpoint_id) FROM snaphook.queue q
+                         WHERE q.shard = $1 AND q.state = 1 AND q.endpoint_id > lanes.endpoint_id)
+                 FROM lanes WHERE lanes.endpoint_id IS NOT NULL
+             )
+             SELECT lanes.endpoint_id,
+                    (SELECT min(q.due_at) FROM snaphook.queue q
+                     WHERE q.shard = $1 AND q.state = 1 AND q.endpoint_id = lanes.endpoint_id) AS due_at
+             FROM lanes WHERE lanes.endpoint_id IS NOT NULL";
+        let lanes = on!(self, text, |sql, connection| {
+            sqlx::query_as(sql).bind(shard).fetch_all(connection).await?
+        });
+        Ok(lanes)
+    }
+
+    /// Moves fresh rows into their endpoints' lanes, where they wait without standing in
+    /// anybody's way. Gives back how many were moved.
+    pub async fn park(&mut self, rows: &[Row]) -> Result<u64, StoreError> {
+        self.faults.step()?;
+        let slots: Vec<&str> = rows.iter().map(|row| row.slot.as_str()).collect();
+        let moved = match &mut self.db {
+            Db::Postgres(connection) => sqlx::query(
+                "UPDATE snaphook.queue q SET state = 1
+                 FROM unnest($1::text[]::tid[], $2::int8[], $3::int8[]) u (slot, event_id, endpoint_id)
+                 WHERE q.ctid = u.slot AND q.event_id = u.event_id AND q.endpoint_id = u.endpoint_id
+                     AND q.state = 0",
+            )
+            .bind(slots)
+            .bind(rows.iter().map(|row| row.event_id).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.endpoint_id).collect::<Vec<_>>())
+            .execute(&mut **connection)
+            .await?
+            .rows_affected(),
+            Db::Sqlite(connection) => sqlx::query(
+                "UPDATE snaphook_queue SET state = 1
+                 WHERE state = 0 AND slot IN (SELECT CAST(value AS INTEGER) FROM json_each($1))",
+            )
+            .bind(serde_json::json!(slots).to_string())
+            .execute(&mut **connection)
+            .await?
+            .rows_affected(),
+        };
+        self.faults.step()?;
+        Ok(moved)
+    }
+
+    /// The events of these ids, payloads and all. An id that is not there has no entry.
+    pub async fn list_events_by_id(
+        &mut self,
+        ids: &[EventId],
+    ) -> Result<HashMap<EventId, Event>, StoreError> {
+        self.faults.step()?;
+        let rows: Vec<EventRow> = match &mut self.db {
+            Db::Postgres(connection) => {
+                sqlx::query_as(
+                    // A join, not ANY: only so does each id look into its own day's partition alone.
+                    "SELECT e.id, e.tenant, e.type, e.version, e.payload, e.content_type, e.occurred_at,
+                            e.traceparent, e.checked
+                     FROM unnest($1::int8[]) u (id) JOIN snaphook.events e ON e.id = u.id",
+                )
+                .bind(ids)
+                .fetch_all(&mut **connection)
+                .await?
+            }
+            Db::Sqlite(connection) => {
+                sqlx::query_as(
+                    "SELECT id, tenant, type, version, payload, content_type, occurred_at, traceparent, checked
+                     FROM snaphook_events WHERE id IN (SELECT value FROM json_each($1))",
+                )
+                .bind(serde_json::json!(ids.iter().map(|id| id.0).collect::<Vec<_>>()).to_string())
+                .fetch_all(&mut **connection)
+                .await?
+            }
+        };
+        Ok(rows.into_iter().map(|row| (row.id, row.into())).collect())
+    }
+
+    /// How much is due now, since when the oldest is, and how much waits in lanes for later.
+    pub async fn count_queue(&mut self, now: Timestamp) -> Result<QueueCounts, StoreError> {
+        let text = "SELECT
+                (SELECT count(*) FROM (SELECT 1 FROM snaphook.queue WHERE due_at <= $1 LIMIT 100000) d) AS due,
+                (SELECT min(due_at) FROM snaphook.queue) AS oldest_due";
+        let counts = on!(self, text, |sql, connection| {
+            sqlx::query_as(sql).bind(now).fetch_one(connection).await?
+        });
+        Ok(counts)
+    }
+}
+
+/// Figures for the metrics, sampled.
+#[derive(Clone, Copy, Debug, sqlx::FromRow)]
+pub struct QueueCounts {
+    /// Rows that may be attempted now; counts to 100,000 and no further.
+    pub due: i64,
+    /// The due time of the oldest row.
+    pub oldest_due: Option<Timestamp>,
+}
+
+impl From<EventRow> for Event {
+    fn from(row: EventRow) -> Self {
+        Self {
+            id: row.id,
+            tenant: row.tenant,
+            event_type: row.r#type,
+            version: row.version,
+            payload: Bytes::from(row.payload),
+            content_type: row.content_type,
+            occurred_at: row.occurred_at,
+            traceparent: row.traceparent,
+            checked: row.checked,
+        }
+    }
+}
