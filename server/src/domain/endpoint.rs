@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use super::{
-    duration, format::Format, own_headers::OwnHeaders, problem::Problem, profile::Profiles,
-    rate::RateLimit, tls_settings::TlsSettings,
+    duration, event_type::Pattern, final_statuses::FinalStatuses, format::Format,
+    own_headers::OwnHeaders, problem::Problem, profile::Profiles, rate::RateLimit,
+    retry::RetrySchedule, tls_settings::TlsSettings, url::EndpointUrl,
 };
 
 /// The shortest and the longest time that a whole attempt may take. Under a second, distant
@@ -177,9 +178,11 @@ impl EndpointSettings {
         Ok(())
     }
 
-    /// Everything that is wrong with these settings taken together.
+    /// Everything that is wrong with these settings taken together. Whether the guard lets the
+    /// URL pass, and whether certificates can be used, is for others to say.
     pub fn validate(&self) -> Vec<Problem> {
-        let mut problems = self.plain_problems();
+        let mut problems = self.parsed_problems();
+        problems.extend(self.limit_problems());
         problems.extend(self.signature.problems());
         let taken = self.taken_headers();
         let taken: Vec<&str> = taken.iter().map(String::as_str).collect();
@@ -188,14 +191,33 @@ impl EndpointSettings {
         problems
     }
 
-    fn plain_problems(&self) -> Vec<Problem> {
+    /// Fields that have a parser of their own.
+    fn parsed_problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if let Err(error) = EndpointUrl::parse(&self.url) {
+            problems.push(Problem::new("url", error));
+        }
+        for (index, pattern) in self.event_types.iter().take(EVENT_TYPES_MAX).enumerate() {
+            if let Err(error) = Pattern::parse(pattern) {
+                problems.push(Problem::new(format!("event_types[{index}]"), error));
+            }
+        }
+        if let Some(Err(error)) = self.retry_schedule.as_ref().map(RetrySchedule::from_text) {
+            problems.push(Problem::new("retry_schedule", error));
+        }
+        if let Err(error) = FinalStatuses::from_texts(&self.final_statuses) {
+            problems.push(Problem::new("final_statuses", error));
+        }
+        problems
+    }
+
+    fn limit_problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut add = |field: &str, wrong: bool, problem: String| {
             if wrong {
                 problems.push(Problem::new(field, problem));
             }
         };
-        add("url", self.url.is_empty(), "an endpoint needs a url".to_owned());
         let bytes = self.description.len();
         add("description", bytes > DESCRIPTION_BYTES_MAX, over(bytes, DESCRIPTION_BYTES_MAX));
         let count = self.event_types.len();

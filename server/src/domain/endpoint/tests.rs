@@ -75,6 +75,11 @@ fn every_bad_field_is_named_at_once() {
 fn refuses_what_cannot_be_delivered() {
     for (change, field) in [
         (json!({"url": ""}), "url"),
+        (json!({"url": "ftp://example.com"}), "url"),
+        (json!({"event_types": ["a", "a.*.b"]}), "event_types[1]"),
+        (json!({"retry_schedule": []}), "retry_schedule"),
+        (json!({"retry_schedule": "hourly"}), "retry_schedule"),
+        (json!({"final_statuses": [429]}), "final_statuses"),
         (json!({"description": "x".repeat(1_025)}), "description"),
         (json!({"event_types": []}), "event_types"),
         (json!({"event_types": vec!["a"; 257]}), "event_types"),
