@@ -12,12 +12,16 @@ mod commands;
 mod complete;
 mod connect;
 mod emit;
+pub mod endpoints;
 mod error;
 mod group;
 mod migrate;
+pub mod page;
 mod queue;
 pub mod seal;
+pub mod secrets;
 mod shards;
+mod subscriptions;
 
 use std::sync::Arc;
 

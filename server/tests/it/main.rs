@@ -3,5 +3,6 @@
 //! code in `src`.
 #![expect(clippy::unwrap_used, reason = "a test may panic, and says where")]
 
+mod store;
 mod support;
 mod tidy;

@@ -1,0 +1,96 @@
+//! Secrets of endpoints, sealed. Each change stamps the endpoint with a new configuration epoch:
+//! no request is signed by a secret that was revoked more than a few seconds ago.
+
+use super::{StoreError, Tx, on};
+use crate::domain::{
+    id::{EndpointId, SecretId},
+    secret_kind::SecretKind,
+    tenant::TenantId,
+    time::Timestamp,
+};
+
+/// A secret as it is kept.
+#[derive(Clone, Debug)]
+pub struct SecretRow {
+    /// Its id.
+    pub id: SecretId,
+    /// What it signs for.
+    pub endpoint: EndpointId,
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// How it signs.
+    pub kind: SecretKind,
+    /// Its text, sealed.
+    pub sealed: Vec<u8>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// It signs until then; without end when `None`.
+    pub expires_at: Option<Timestamp>,
+    /// When it was called back.
+    pub revoked_at: Option<Timestamp>,
+}
+
+type Columns =
+    (SecretId, EndpointId, String, i16, Vec<u8>, Timestamp, Option<Timestamp>, Option<Timestamp>);
+
+/// The columns of [`Columns`], in their order.
+macro_rules! columns {
+    () => {
+        "id, endpoint_id, tenant, kind, sealed, created_at, expires_at, revoked_at"
+    };
+}
+
+impl TryFrom<Columns> for SecretRow {
+    type Error = StoreError;
+
+    fn try_from(columns: Columns) -> Result<Self, StoreError> {
+        let (id, endpoint, tenant, kind, sealed, created_at, expires_at, revoked_at) = columns;
+        let unreadable = |what: &str, problem: &dyn std::fmt::Display| {
+            StoreError::Unreadable(format!("{what} of secret {id}: {problem}"))
+        };
+        Ok(Self {
+            id,
+            endpoint,
+            tenant: TenantId::parse(&tenant).map_err(|error| unreadable("the tenant", &error))?,
+            kind: SecretKind::from_code(kind).ok_or_else(|| unreadable("the kind", &kind))?,
+            sealed,
+            created_at,
+            expires_at,
+            revoked_at,
+        })
+    }
+}
+
+impl SecretRow {
+    /// Whether it signs at `now`.
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|expires| expires > now)
+    }
+}
+
+impl Tx {
+    /// The secrets that sign for `endpoint` at `now`, the newest first.
+    pub async fn list_live_secrets(
+        &mut self,
+        endpoint: EndpointId,
+        now: Timestamp,
+    ) -> Result<Vec<SecretRow>, StoreError> {
+        let found: Vec<Columns> = on!(
+            self,
+            concat!(
+                "SELECT ",
+                columns!(),
+                " FROM snaphook.secrets
+                 WHERE endpoint_id = $1 AND revoked_at IS NULL
+                     AND (expires_at IS NULL OR expires_at > $2)
+                 ORDER BY id DESC"
+            ),
+            |sql, connection| sqlx::query_as(sql)
+                .bind(endpoint)
+                .bind(now)
+                .fetch_all(connection)
+                .await
+        )?;
+        found.into_iter().map(SecretRow::try_from).collect()
+    }
+}

@@ -1,0 +1,47 @@
+//! The rows by which an emit finds who wants an event: one for each pattern of an endpoint that
+//! takes deliveries. They follow the endpoint's row in the same transaction.
+
+use super::{StoreError, Tx, endpoints::EndpointRow, on};
+use crate::domain::{endpoint_state::EndpointState, id::EndpointId};
+
+impl Tx {
+    /// Makes the rows what the endpoint's settings say; none for one that is disabled or deleted.
+    pub(super) async fn set_subscriptions(
+        &mut self,
+        endpoint: &EndpointRow,
+    ) -> Result<(), StoreError> {
+        self.delete_subscriptions(endpoint.id).await?;
+        if endpoint.state == EndpointState::Disabled || endpoint.deleted_at.is_some() {
+            return Ok(());
+        }
+        let mut patterns = endpoint.settings.event_types.clone();
+        patterns.sort();
+        patterns.dedup();
+        for pattern in patterns {
+            on!(
+                self,
+                "INSERT INTO snaphook.subscriptions (tenant, pattern, endpoint_id, shard)
+                 VALUES ($1, $2, $3, $4)",
+                |sql, connection| sqlx::query(sql)
+                    .bind(endpoint.tenant.as_str())
+                    .bind(pattern)
+                    .bind(endpoint.id)
+                    .bind(endpoint.shard)
+                    .execute(connection)
+                    .await
+                    .map(drop)
+            )?;
+        }
+        Ok(())
+    }
+
+    async fn delete_subscriptions(&mut self, endpoint: EndpointId) -> Result<(), StoreError> {
+        on!(
+            self,
+            "DELETE FROM snaphook.subscriptions
+             WHERE endpoint_id = $1",
+            |sql, connection| sqlx::query(sql).bind(endpoint).execute(connection).await.map(drop)
+        )?;
+        Ok(())
+    }
+}

@@ -1,0 +1,90 @@
+//! Endpoints, their epochs and their subscriptions.
+
+use std::time::Duration;
+
+use snaphook::{domain::shard::shard_of, store::page::Page};
+
+use super::{NOW, add_endpoint, on_both, tenant};
+
+#[tokio::test]
+async fn an_endpoint_is_read_as_it_was_kept_and_by_its_tenant_only() {
+    on_both(async |store| {
+        let added = add_endpoint(store, "acme", 1, &["order.*", "order.*"]).await;
+        let mut tx = store.read().await.unwrap();
+
+        let found = tx.find_endpoint(added.id).await.unwrap().unwrap();
+
+        assert_eq!(found.settings, added.settings);
+        assert_eq!((found.shard, found.epoch), (shard_of(added.id), 1));
+        assert_eq!((found.created_at, found.deleted_at), (NOW, None));
+        let own = tx.find_tenant_endpoint(&tenant("acme"), added.id).await.unwrap();
+        let foreign = tx.find_tenant_endpoint(&tenant("evil"), added.id).await.unwrap();
+        assert!(own.is_some() && foreign.is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_change_is_seen_once_by_its_epoch_deletion_too() {
+    on_both(async |store| {
+        let mut first = add_endpoint(store, "acme", 1, &["*"]).await;
+        let second = add_endpoint(store, "acme", 2, &["*"]).await;
+        let seen = store.read().await.unwrap().config_epoch().await.unwrap();
+        assert_eq!(seen, second.epoch);
+
+        first.deleted_at = Some(NOW + Duration::from_secs(1));
+        let mut tx = store.begin().await.unwrap();
+        assert!(tx.update_endpoint(&mut first).await.unwrap());
+        tx.commit().await.unwrap();
+
+        let mut tx = store.read().await.unwrap();
+        let changed = tx.list_endpoints_changed_since(seen).await.unwrap();
+        let changed: Vec<_> = changed.iter().map(|row| (row.id, row.deleted_at)).collect();
+        assert_eq!(changed, [(first.id, first.deleted_at)]);
+        let all = tx.list_endpoints_changed_since(0).await.unwrap();
+        assert_eq!(all.iter().map(|row| row.id).collect::<Vec<_>>(), [second.id, first.id]);
+        assert!(tx.find_tenant_endpoint(&tenant("acme"), first.id).await.unwrap().is_none());
+        assert!(tx.find_endpoint(first.id).await.unwrap().is_some(), "kept for its history");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_change_made_on_an_old_reading_is_refused() {
+    on_both(async |store| {
+        let row = add_endpoint(store, "acme", 1, &["*"]).await;
+        for expected in [true, false] {
+            let mut tx = store.begin().await.unwrap();
+            let changed = tx.update_endpoint(&mut row.clone()).await.unwrap();
+            tx.commit().await.unwrap();
+            assert_eq!(changed, expected);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn endpoints_are_listed_by_pages_the_newest_first() {
+    on_both(async |store| {
+        for n in 1..=5 {
+            add_endpoint(store, "acme", n, &["*"]).await;
+        }
+        add_endpoint(store, "other", 9, &["*"]).await;
+        let mut tx = store.read().await.unwrap();
+
+        let page = Page::new("endpoints", None, 3).unwrap();
+        let first = tx.list_endpoints(&tenant("acme"), page).await.unwrap();
+        let page = Page::new("endpoints", first.next.as_deref(), 3).unwrap();
+        let second = tx.list_endpoints(&tenant("acme"), page).await.unwrap();
+        let page = Page::new("endpoints", second.previous.as_deref(), 3).unwrap();
+        let again = tx.list_endpoints(&tenant("acme"), page).await.unwrap();
+
+        let ids = |rows: &[snaphook::store::endpoints::EndpointRow]| {
+            rows.iter().map(|row| row.id.0 & 0xff).collect::<Vec<_>>()
+        };
+        assert_eq!((ids(&first.rows), ids(&second.rows)), (vec![5, 4, 3], vec![2, 1]));
+        assert_eq!(ids(&again.rows), ids(&first.rows));
+        assert!(second.next.is_none() && again.previous.is_none());
+    })
+    .await;
+}
