@@ -3,6 +3,7 @@
 pub mod config;
 #[macro_use]
 pub mod domain;
+pub mod engine;
 pub mod faults;
 pub mod store;
 pub mod telemetry;

@@ -146,7 +146,7 @@ impl OwnHeaders {
 }
 
 /// Why `name`, in lower case, may not be an own header.
-pub(super) fn name_problem(name: &str, taken: &[&str]) -> Option<String> {
+pub fn name_problem(name: &str, taken: &[&str]) -> Option<String> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         return Some(format!("a header's name has 1 to {NAME_BYTES_MAX} characters"));
     }

@@ -1,0 +1,3 @@
+//! The pipeline: events come in, deliveries go out.
+
+pub mod prepare;
