@@ -24,7 +24,7 @@ async function freePort() {
 export async function startSnaphook() {
   const folder = await mkdtemp(join(tmpdir(), "snaphook-browser-"));
   const url = `http://127.0.0.1:${await freePort()}`;
-  const server = spawn(process.env.SNAPHOOK_BIN, ["serve"], {
+  const server = spawn(process.env.SNAPHOOK_TEST_BIN, ["serve"], {
     cwd: folder,
     env: {
       ...process.env,
@@ -58,7 +58,7 @@ export async function startSnaphook() {
 export function startBrowser() {
   // Chromium's own sandbox does not work for root, who runs this in a container.
   const args = process.getuid() === 0 ? ["--no-sandbox"] : [];
-  return chromium.launch({ executablePath: process.env.SNAPHOOK_BROWSER, args });
+  return chromium.launch({ executablePath: process.env.SNAPHOOK_TEST_BROWSER, args });
 }
 
 /** A new page, and the list that fills with its errors, refusals by the CSP and foreign requests. */

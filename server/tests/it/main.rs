@@ -3,6 +3,7 @@
 //! code in `src`.
 #![expect(clippy::unwrap_used, reason = "a test may panic, and says where")]
 
+mod manual;
 mod store;
 mod support;
 mod tidy;

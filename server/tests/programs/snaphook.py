@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from standardwebhooks.webhooks import Webhook
 
-BINARY = os.environ["SNAPHOOK_BIN"]
+BINARY = os.environ["SNAPHOOK_TEST_BIN"]
 
 # Long enough for a loaded machine; a test that passes waits for what it needs and no longer.
 PATIENCE_SECONDS = 60
