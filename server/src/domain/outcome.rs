@@ -143,6 +143,8 @@ reasons! {
     TlsNameMismatch = "tls_name_mismatch",
     /// Nobody we trust vouches for the certificate.
     TlsUnknownIssuer = "tls_unknown_issuer",
+    /// The certificate vouches for itself, and the endpoint does not name it as its authority.
+    TlsSelfSigned = "tls_self_signed",
     /// The certificate was revoked, is malformed, or signed in a way we refuse.
     TlsBadCertificate = "tls_bad_certificate",
     /// The receiver wants a client certificate, or did not like ours.

@@ -1,14 +1,35 @@
 //! The outside that is not the database: time, chance and the network, behind one trait, so that
 //! a test can own all three.
 
+pub mod guard;
+pub mod own_addresses;
+pub mod proxy;
+pub mod real;
+pub mod resolver;
+pub mod settings;
+pub mod tls;
+
+mod answer;
+mod client;
+mod connect;
+mod connection;
+mod exchange;
+mod failure;
+mod happy;
+mod pool;
+mod shelf;
+mod stream;
+mod target;
+mod tls_failure;
+mod tls_verify;
+mod trace;
+
 use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::HeaderMap;
 
 use crate::domain::{outcome::Reason, time::Timestamp};
-
-pub mod guard;
 
 /// A future on the heap: what an object-safe trait can return.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -28,6 +49,10 @@ pub trait World: Send + Sync + 'static {
     /// Posts `request` to a judged address, within its limits of time and size. Never follows
     /// redirects. What it came to, how long each part took and who answered are in [`Sent`].
     fn send(&self, request: Request) -> Boxed<'_, Sent>;
+
+    /// Drops the kept connections to the host of `url`, for its endpoint was changed: the next
+    /// request resolves, judges and connects anew. Requests on the way are not disturbed.
+    fn forget(&self, _url: &str) {}
 }
 
 /// One HTTP `POST`, ready to go.
@@ -95,6 +120,13 @@ pub struct SendError {
     pub reason: Reason,
     /// A sentence for people: which address, which certificate, which limit. No secrets.
     pub detail: String,
+}
+
+impl SendError {
+    /// An error by its reason, in words.
+    pub fn new(reason: impl Into<Reason>, detail: impl Into<String>) -> Self {
+        Self { reason: reason.into(), detail: detail.into() }
+    }
 }
 
 /// Phases of an attempt; zero for a phase that did not take place (a reused connection has none
