@@ -2,3 +2,4 @@
 #![expect(dead_code, reason = "each test file uses its own part")]
 
 pub mod databases;
+pub mod oracle;

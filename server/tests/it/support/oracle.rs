@@ -1,0 +1,151 @@
+//! The judges of what we send: the libraries that receivers use, in Node.js and Python. Our own
+//! verifier would agree with our own mistakes.
+
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+
+/// A request as its receiver got it.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// Names and values as they came.
+    pub headers: Vec<(String, String)>,
+    /// The raw bytes.
+    pub body: Vec<u8>,
+}
+
+/// Which libraries are asked. Each stands for one on either side, except `Ed25519`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Library {
+    /// `standardwebhooks` and `svix`, npm and PyPI: `webhook-signature` with a `whsec_` secret.
+    StandardWebhooks,
+    /// `stripe`, npm and PyPI: `stripe-signature`.
+    Stripe,
+    /// `@octokit/webhooks-methods` and `gidgethub`: `x-hub-signature-256`.
+    GitHub,
+    /// PyNaCl: `webhook-signature` with a `whpk_` public key.
+    Ed25519,
+}
+
+impl Library {
+    /// As the scripts call it, and how many verdicts Node.js and Python then give.
+    fn plan(self) -> (&'static str, usize, usize) {
+        match self {
+            Self::StandardWebhooks => ("standardwebhooks,svix", 2, 2),
+            Self::Stripe => ("stripe", 1, 1),
+            Self::GitHub => ("github", 1, 1),
+            Self::Ed25519 => ("ed25519", 0, 1),
+        }
+    }
+}
+
+/// What one library said of one request.
+#[derive(Debug)]
+pub struct Judgment {
+    /// Its name and version.
+    pub library: String,
+    /// Whether it accepts.
+    pub accepted: bool,
+    /// What it complains about.
+    pub error: String,
+}
+
+/// A request, and what its receiver knows.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// As it was received.
+    pub request: Recorded,
+    /// Who is asked.
+    pub library: Library,
+    /// The receiver's secret.
+    pub secret: String,
+    /// The receiver's clock, in unix seconds.
+    pub now: i64,
+}
+
+/// Asserts that every library in question accepts each request. Ask many at once: the time goes
+/// into starting the interpreters.
+pub fn assert_accepted(questions: &[Question]) {
+    for (question, judgments) in questions.iter().zip(judge(questions)) {
+        for judgment in judgments {
+            assert!(judgment.accepted, "{judgment:?} of {question:?}");
+        }
+    }
+}
+
+/// What every library in question says of each request.
+pub fn judge(questions: &[Question]) -> Vec<Vec<Judgment>> {
+    let oracle = installed();
+    let python = oracle.join(".venv/bin/python");
+    let mut in_python = run(
+        Command::new(python).arg(oracle.join("verify_outbound.py")),
+        questions.iter().collect(),
+    );
+    let for_node: Vec<_> =
+        questions.iter().filter(|question| question.library.plan().1 > 0).collect();
+    let mut in_node = Vec::new();
+    if !for_node.is_empty() {
+        in_node = run(Command::new("node").arg(oracle.join("verify_outbound.mjs")), for_node);
+    }
+    let judged = questions.iter().map(|question| {
+        let (_, node, python) = question.library.plan();
+        in_node.drain(..node).chain(in_python.drain(..python)).collect()
+    });
+    judged.collect()
+}
+
+fn run(command: &mut Command, questions: Vec<&Question>) -> Vec<Judgment> {
+    let mut child = command
+        .arg("--jsonl")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+    let lines: String = questions.into_iter().map(line).collect();
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{command:?} failed: {complaint}");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    lines.lines().map(|line| read(&serde_json::from_str(line).unwrap())).collect()
+}
+
+fn line(question: &Question) -> String {
+    let line = json!({
+        "headers": question.request.headers,
+        "body_base64": BASE64_STANDARD.encode(&question.request.body),
+        "secret": question.secret,
+        "lib": question.library.plan().0,
+        "now": question.now,
+    });
+    format!("{line}\n")
+}
+
+fn read(verdict: &Value) -> Judgment {
+    let text = |name: &str| verdict[name].as_str().unwrap_or_default().to_owned();
+    Judgment {
+        library: text("lib"),
+        accepted: verdict["ok"].as_bool().unwrap(),
+        error: text("error"),
+    }
+}
+
+/// Where the libraries are; installs them first if they are not there yet.
+fn installed() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let script = root.join("server/tests/oracle/install.sh");
+    let output = Command::new("bash").arg(&script).output().unwrap();
+    assert!(
+        output.status.success(),
+        "the official libraries could not be installed; run {} by hand: {}",
+        script.display(),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    root.join("target/oracle")
+}
