@@ -82,6 +82,7 @@ impl OwnHeaders {
     }
 
     /// The same names, each with [`HIDDEN`] as its value: what may be shown.
+    #[must_use]
     pub fn hidden(&self) -> Self {
         self.0.keys().map(|name| (name.clone(), HIDDEN.to_owned())).collect()
     }
@@ -93,7 +94,7 @@ impl OwnHeaders {
         for (name, value) in change {
             let stored = self.0.keys().find(|stored| stored.eq_ignore_ascii_case(name)).cloned();
             match value {
-                Value::String(text) if text == HIDDEN && stored.is_some() => continue,
+                Value::String(text) if text == HIDDEN && stored.is_some() => {}
                 Value::String(text) if text != HIDDEN => {
                     stored.map(|stored| self.0.remove(&stored));
                     self.0.insert(name.clone(), text.clone());

@@ -32,8 +32,8 @@ fn hmac(seed: u8) -> Secret {
 
 /// What a receiver gets from an endpoint with these settings and secrets at `now`.
 fn sent(fields: &Value, secrets: Vec<EndpointSecret>, now: Timestamp) -> Recorded {
-    let mut settings = EndpointSettings::default();
-    settings.url = "https://example.com/in".to_owned();
+    let url = "https://example.com/in".to_owned();
+    let mut settings = EndpointSettings { url, ..EndpointSettings::default() };
     assert_eq!(settings.apply(fields.as_object().unwrap()), []);
     assert_eq!(settings.validate(), []);
     let endpoint = ReadyEndpoint::new(&settings, secrets, Duration::from_secs(15)).unwrap();

@@ -21,8 +21,8 @@ fn secret(seed: u8, age: u64, expires_at: Option<Timestamp>) -> EndpointSecret {
 }
 
 fn settings(fields: &serde_json::Value) -> EndpointSettings {
-    let mut settings = EndpointSettings::default();
-    settings.url = "https://example.com/in".to_owned();
+    let url = "https://example.com/in".to_owned();
+    let mut settings = EndpointSettings { url, ..EndpointSettings::default() };
     assert_eq!(settings.apply(fields.as_object().unwrap()), []);
     assert_eq!(settings.validate(), []);
     settings
