@@ -153,6 +153,10 @@ impl EndpointSettings {
                 ("headers", Value::Object(change)) => problems.extend(self.headers.merge(change)),
                 ("metadata", Value::Object(change)) => merge(&mut self.metadata, change),
                 ("tls", Value::Object(change)) => problems.extend(self.tls.merge(change)),
+                // What was written there is not shown: it may be a token or a key.
+                ("headers" | "tls", value) if !value.is_null() => {
+                    problems.push(Problem::new(name, "it is an object of names and texts"));
+                }
                 _ => problems.extend(self.replace(name, value).err()),
             }
         }
@@ -198,8 +202,11 @@ impl EndpointSettings {
             problems.push(Problem::new("url", error));
         }
         for (index, pattern) in self.event_types.iter().take(EVENT_TYPES_MAX).enumerate() {
+            let field = || format!("event_types[{index}]");
             if let Err(error) = Pattern::parse(pattern) {
-                problems.push(Problem::new(format!("event_types[{index}]"), error));
+                problems.push(Problem::new(field(), error));
+            } else if self.event_types[..index].contains(pattern) {
+                problems.push(Problem::new(field(), format_args!("{pattern} is given twice")));
             }
         }
         if let Some(Err(error)) = self.retry_schedule.as_ref().map(RetrySchedule::from_text) {

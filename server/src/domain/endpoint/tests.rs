@@ -72,11 +72,23 @@ fn every_bad_field_is_named_at_once() {
 }
 
 #[test]
+fn an_error_about_headers_or_keys_shows_nothing_of_them() {
+    let change = json!({"headers": "Bearer s3cret", "tls": ["s3cret"]});
+    let change2 = json!({"headers": {"X": ["s3cret"]}, "tls": {"client_key": ["s3cret"]}});
+    for change in [change, change2] {
+        let problems = EndpointSettings::default().apply(change.as_object().unwrap());
+        assert_eq!(problems.len(), 2);
+        assert!(!format!("{problems:?}").contains("s3cret"), "{problems:?}");
+    }
+}
+
+#[test]
 fn refuses_what_cannot_be_delivered() {
     for (change, field) in [
         (json!({"url": ""}), "url"),
         (json!({"url": "ftp://example.com"}), "url"),
         (json!({"event_types": ["a", "a.*.b"]}), "event_types[1]"),
+        (json!({"event_types": ["a", "a.*", "a"]}), "event_types[2]"),
         (json!({"retry_schedule": []}), "retry_schedule"),
         (json!({"retry_schedule": "hourly"}), "retry_schedule"),
         (json!({"final_statuses": [429]}), "final_statuses"),
