@@ -1,6 +1,11 @@
 //! Settings that choose from a few words: roles, resolver, roots.
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+};
+
+use crate::world::{resolver::ResolverKind, tls::Roots};
 
 /// What a process does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,46 +57,29 @@ impl fmt::Display for Roles {
     }
 }
 
-/// Who is asked for addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resolver {
-    /// The name servers of this host, by our own client.
-    Own,
-    /// The C library.
-    System,
-}
-
-/// Whom receivers' certificates must come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Roots {
-    /// The operating system's list.
-    System,
-    /// Mozilla's list in this binary.
-    Bundled,
-    /// A PEM file.
-    File(PathBuf),
-}
-
-impl Resolver {
-    /// Reads what the setting says.
-    pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
-        match text {
-            "own" => Ok(Self::Own),
-            "system" => Ok(Self::System),
-            _ => Err("write own or system"),
-        }
+/// `own`, `system`, or the addresses of name servers.
+pub(super) fn resolver(texts: &[String]) -> Result<ResolverKind, String> {
+    let address = |text: &String| {
+        let with_port = text.parse::<SocketAddr>();
+        with_port.or_else(|_| text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 53)))
+    };
+    match texts {
+        [word] if word == "own" => Ok(ResolverKind::Direct),
+        [word] if word == "system" => Ok(ResolverKind::System),
+        _ => match texts.iter().map(address).collect::<Result<Vec<_>, _>>() {
+            Ok(servers) if !servers.is_empty() => Ok(ResolverKind::Servers(servers)),
+            _ => Err("write own, system or addresses of name servers, such as 10.0.0.2".to_owned()),
+        },
     }
 }
 
-impl Roots {
-    /// Reads what the setting says.
-    pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
-        match text {
-            "system" => Ok(Self::System),
-            "bundled" => Ok(Self::Bundled),
-            path if path.contains(['/', '.']) => Ok(Self::File(path.into())),
-            _ => Err("write system, bundled or the path of a PEM file"),
-        }
+/// `system`, `bundled` or a file.
+pub(super) fn roots(text: &str) -> Result<Roots, &'static str> {
+    match text {
+        "system" => Ok(Roots::System),
+        "bundled" => Ok(Roots::Bundled),
+        path if path.contains(['/', '.']) => Ok(Roots::File(path.into())),
+        _ => Err("write system, bundled or the path of a PEM file"),
     }
 }
 
@@ -110,5 +98,16 @@ mod tests {
         assert_eq!(some.to_string(), "api, worker");
         assert!(parse(&["cook"]).unwrap_err().contains("\"cook\" is no role"));
         assert!(parse(&[]).is_err());
+    }
+
+    #[test]
+    fn a_resolver_is_a_word_or_addresses() {
+        let read = |text: &str| resolver(&[text.to_owned()]);
+        assert!(matches!(read("own"), Ok(ResolverKind::Direct)));
+        assert!(matches!(read("system"), Ok(ResolverKind::System)));
+        let Ok(ResolverKind::Servers(servers)) = read("10.0.0.2") else { panic!("an address") };
+        assert_eq!(servers, ["10.0.0.2:53".parse().unwrap()]);
+        assert!(matches!(read("[::1]:5353"), Ok(ResolverKind::Servers(_))));
+        assert!(read("google").is_err() && resolver(&[]).is_err());
     }
 }

@@ -129,8 +129,8 @@ keys! {
     /// judged.
     "egress.proxy_guards" = "false", One;
     /// `own`: asks the name servers of this host directly, in time and with limits. `system`:
-    /// getaddrinfo, for /etc/nsswitch.conf and mDNS.
-    "dns.resolver" = "own", One;
+    /// getaddrinfo, for /etc/nsswitch.conf and mDNS. Or addresses of name servers.
+    "dns.resolver" = "own", List;
     /// Whom receivers' certificates must come from: `system`, `bundled` (Mozilla's list in this
     /// binary) or a PEM file.
     "tls.roots" = "system", One;

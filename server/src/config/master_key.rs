@@ -12,7 +12,8 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-use super::parse::Confidential;
+use super::{Settings, parse::Confidential};
+use crate::store::seal::{self, Keyring, MasterKey};
 
 /// Why there is no key.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +31,27 @@ pub enum MasterKeyError {
     /// Everybody can read it.
     #[error("{} can be read by everybody on this machine; run chmod 600 on it", .0.display())]
     Open(PathBuf),
+    /// With PostgreSQL.
+    #[error("master_key is not set, and PostgreSQL needs one to seal secrets at rest")]
+    Missing,
+    /// It is no key: a file that was edited, for instance.
+    #[error(transparent)]
+    Unreadable(#[from] seal::MasterKeyError),
+}
+
+/// The key that seals, and those that still open: from the settings, or from beside the database.
+pub fn keyring(
+    settings: &Settings,
+    chance: impl FnMut() -> u64,
+) -> Result<Keyring, MasterKeyError> {
+    let current = match (&settings.master_key, settings.database.file()) {
+        (Some(key), _) => key.clone(),
+        (None, Some(file)) => read_or_make(file, chance)?,
+        (None, None) => return Err(MasterKeyError::Missing),
+    };
+    let parse = |key: &Confidential| MasterKey::parse(key.expose());
+    let older: Result<_, _> = settings.master_keys_old.iter().map(parse).collect();
+    Ok(Keyring::new(parse(&current)?, older?))
 }
 
 /// Where the key of the database in `file` is kept: `snaphook.db.key`.

@@ -46,14 +46,6 @@ where
     }
 }
 
-/// A part of one: `0` to `1`.
-pub fn fraction(text: &str) -> Result<f64, &'static str> {
-    match text.parse::<f64>() {
-        Ok(part) if (0.0..=1.0).contains(&part) => Ok(part),
-        _ => Err("write a number from 0 to 1, for example 0.2"),
-    }
-}
-
 /// A duration from `least` to `most`.
 pub fn duration(least: Duration, most: Duration) -> impl Fn(&str) -> Result<Duration, String> {
     move |text| {
@@ -122,7 +114,6 @@ mod tests {
         ] {
             assert_eq!(number(1_u32, 1000)(text).ok(), expected, "{text}: {why}");
         }
-        assert!(fraction("NaN").is_err() && fraction("1.01").is_err() && fraction("1").is_ok());
     }
 
     #[test]

@@ -1,19 +1,27 @@
 //! The settings as the program uses them. Names, defaults and reasons of each stand in `keys`;
 //! limits that one value can break alone stand here, those between two values in `validate`.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use super::{
-    choices::{Resolver, Roles, Roots},
+    choices::{self, Roles},
     database::DatabaseUrl,
     parse::{self, Confidential},
     read::Reader,
     size::size,
 };
 use crate::{
-    domain::endpoint::{IN_FLIGHT_MAX, TIMEOUT_RANGE},
+    domain::{
+        duration,
+        endpoint::{IN_FLIGHT_MAX, TIMEOUT_RANGE},
+        retry::{Jitter, RetrySchedule},
+    },
+    store::seal::MasterKey,
     telemetry::logs,
-    world::guard::Policy,
+    world::{
+        guard::Policy, proxy::ProxySettings, resolver::ResolverKind, settings::ClientSettings,
+        tls::Roots,
+    },
 };
 
 const fn seconds(seconds: u64) -> Duration {
@@ -48,10 +56,10 @@ pub struct Settings {
     pub circuit: Circuit,
     /// Who may be reached.
     pub guard: Policy,
-    /// The road out.
-    pub egress: Egress,
+    /// The only road out, where there is one.
+    pub proxy: Option<ProxySettings>,
     /// Who is asked for addresses.
-    pub resolver: Resolver,
+    pub resolver: ResolverKind,
     /// Whom receivers' certificates must come from.
     pub roots: Roots,
     /// How long things are kept.
@@ -80,9 +88,9 @@ pub struct Delivery {
     /// Requests to one endpoint at once, where it sets nothing else.
     pub max_in_flight_per_endpoint: u32,
     /// The pauses before each attempt.
-    pub retry_schedule: Vec<Duration>,
+    pub retry_schedule: RetrySchedule,
     /// The part of a pause that chance may add.
-    pub jitter: f64,
+    pub jitter: Jitter,
     /// How much of an answer is kept.
     pub response_bytes: usize,
 }
@@ -105,15 +113,6 @@ pub struct Circuit {
     pub probe_first: Duration,
     /// The longest pause.
     pub probe_max: Duration,
-}
-
-/// The road out.
-#[derive(Clone, Debug)]
-pub struct Egress {
-    /// A forward proxy's URL, which may hold a password.
-    pub proxy: Option<Confidential>,
-    /// Whether it judges addresses itself.
-    pub proxy_guards: bool,
 }
 
 /// How long things are kept.
@@ -144,6 +143,10 @@ impl Settings {
             let text = secret(text)?;
             DatabaseUrl::parse(text.expose()).map_err(|error| error.to_string())
         };
+        let master_key = |text: &str| {
+            let text = secret(text)?;
+            MasterKey::parse(text.expose()).map(|_| text).map_err(|error| error.to_string())
+        };
         let listen = reader.one("listen", parse::listen);
         Self {
             database: reader.one("database", database),
@@ -153,8 +156,8 @@ impl Settings {
                 .unwrap_or_else(|| base_url_of(listen)),
             roles: reader.whole_list("roles", Roles::parse),
             node: reader.optional("node", node).unwrap_or_else(|| node_of(listen)),
-            master_key: reader.optional("master_key", &secret),
-            master_keys_old: reader.list("master_keys_old", &secret),
+            master_key: reader.optional("master_key", master_key),
+            master_keys_old: reader.list("master_keys_old", master_key),
             delivery: Delivery::read(reader),
             health: Health {
                 disable_after: reader.one("health.disable_after", parse::duration(HOUR, DAY * 365)),
@@ -166,12 +169,9 @@ impl Settings {
                 probe_max: reader.one("circuit.probe_max", parse::duration(seconds(1), DAY)),
             },
             guard: guard(reader),
-            egress: Egress {
-                proxy: reader.optional("egress.proxy", |text| proxy(secret(text)?)),
-                proxy_guards: reader.one("egress.proxy_guards", parse::flag),
-            },
-            resolver: reader.one("dns.resolver", Resolver::parse),
-            roots: reader.one("tls.roots", Roots::parse),
+            proxy: proxy(reader, environment),
+            resolver: reader.whole_list("dns.resolver", choices::resolver),
+            roots: reader.one("tls.roots", choices::roots),
             retention: Retention {
                 events: reader.one("retention.events", parse::duration(DAY * 2, DAY * 3650)),
                 attempts: reader.one("retention.attempts", parse::duration(DAY, DAY * 3650)),
@@ -184,6 +184,25 @@ impl Settings {
                 format: reader.one("log.format", str::parse),
                 level: reader.one("log.level", str::parse),
             },
+        }
+    }
+
+    /// What the delivery client is told.
+    pub fn client(&self) -> ClientSettings {
+        let client = ClientSettings::new(Arc::new(self.guard.clone()));
+        ClientSettings {
+            connect_timeout: self.delivery.connect_timeout,
+            response_bytes: self.delivery.response_bytes,
+            resolver: self.resolver.clone(),
+            roots: self.roots.clone(),
+            proxy: self.proxy.clone(),
+            // Twice what can be under way, so that connections are kept for the next request.
+            connections_max: self
+                .delivery
+                .concurrency
+                .saturating_mul(2)
+                .max(client.connections_max),
+            ..client
         }
     }
 
@@ -205,7 +224,7 @@ impl Delivery {
             max_in_flight_per_endpoint: reader
                 .one("delivery.max_in_flight_per_endpoint", parse::number(1, IN_FLIGHT_MAX)),
             retry_schedule: reader.whole_list("delivery.retry_schedule", retry_schedule),
-            jitter: reader.one("delivery.jitter", parse::fraction),
+            jitter: reader.one("delivery.jitter", jitter),
             response_bytes: reader.one("delivery.response_bytes", size(0, 64 << 10)),
         }
     }
@@ -234,12 +253,18 @@ fn base_url_of(listen: SocketAddr) -> String {
     }
 }
 
-fn proxy(text: Confidential) -> Result<Confidential, String> {
-    let url = url::Url::parse(text.expose());
-    match url {
-        Ok(url) if url.scheme() == "http" && url.has_host() && url.path() == "/" => Ok(text),
-        _ => Err("write http://host:port or http://user:password@host:port".to_owned()),
-    }
+fn proxy(reader: &mut Reader, environment: &[(String, String)]) -> Option<ProxySettings> {
+    let guards = reader.one("egress.proxy_guards", parse::flag);
+    let url = reader.optional("egress.proxy", parse::confidential(environment));
+    let Some(url) = url else {
+        if guards {
+            reader.complain("egress.proxy_guards", "there is no egress.proxy that could guard");
+        }
+        return None;
+    };
+    ProxySettings::parse(url.expose(), guards)
+        .map_err(|error| reader.complain("egress.proxy", error))
+        .ok()
 }
 
 fn guard(reader: &mut Reader) -> Policy {
@@ -255,9 +280,20 @@ fn guard(reader: &mut Reader) -> Policy {
     })
 }
 
-fn retry_schedule(texts: &[String]) -> Result<Vec<Duration>, String> {
-    let pause = parse::duration(Duration::ZERO, DAY * 30);
-    texts.iter().map(|text| pause(text)).collect()
+fn jitter(text: &str) -> Result<Jitter, String> {
+    Jitter::new(text.parse().unwrap_or(f64::NAN)).map_err(|error| error.to_string())
+}
+
+/// One word is a preset's name; everything else is pauses.
+fn retry_schedule(texts: &[String]) -> Result<RetrySchedule, String> {
+    if let [name] = texts
+        && !name.contains(|c: char| c.is_ascii_digit())
+    {
+        return RetrySchedule::preset(name).map_err(|error| error.to_string());
+    }
+    let pauses: Result<_, _> = texts.iter().map(|text| duration::parse(text)).collect();
+    RetrySchedule::new(pauses.map_err(|error| error.to_string())?)
+        .map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -277,11 +313,22 @@ mod tests {
         let known: BTreeSet<_> = KEYS.iter().map(|key| key.name).collect();
         assert_eq!(reader.asked, known);
         assert_eq!(settings.delivery.timeout, seconds(15));
-        assert_eq!(settings.delivery.retry_schedule.iter().sum::<Duration>().as_secs(), 99_305);
+        assert_eq!(settings.delivery.retry_schedule, RetrySchedule::default());
+        assert_eq!(settings.delivery.jitter, Jitter::default());
         assert_eq!(settings.payload_bytes_max, 1_048_576);
         assert_eq!(settings.roles, Roles::ALL);
         assert_eq!(settings.base_url, "http://127.0.0.1:8080");
         assert!(settings.node.ends_with(":8080"), "{}", settings.node);
+    }
+
+    #[test]
+    fn a_retry_schedule_is_a_preset_or_pauses() {
+        let read = |text: &str| retry_schedule(&[text].map(str::to_owned));
+        assert_eq!(read("brisk"), Ok(RetrySchedule::preset("brisk").unwrap()));
+        assert_eq!(read("0s").unwrap().attempts(), 1);
+        assert!(read("fast").unwrap_err().contains("the presets are standard, long and brisk"));
+        assert!(retry_schedule(&[]).unwrap_err().contains("the retry schedule is empty"));
+        assert!(jitter("much").is_err() && jitter("1.5").is_err() && jitter("0").is_ok());
     }
 
     #[test]

@@ -89,10 +89,6 @@ fn places(settings: &Settings) -> Vec<String> {
             .to_owned(),
         ),
         (
-        !settings.egress.proxy_guards || settings.egress.proxy.is_some(),
-        "egress.proxy_guards is true, but there is no egress.proxy that could guard".to_owned(),
-        ),
-        (
         settings.metrics_listen != Some(settings.listen) || settings.listen.port() == 0,
         format!("metrics.listen and listen are both {}; they need two ports", settings.listen),
         ),
@@ -132,13 +128,12 @@ mod tests {
 
     #[test]
     fn each_pair_that_does_not_go_together_is_one_sentence() {
-        let table: [(Change, &str); 7] = [
+        let table: [(Change, &str); 6] = [
             (|s| s.delivery.connect_timeout = Duration::from_secs(16), "delivery.connect_timeout"),
             (|s| s.health.disable_after = Duration::from_hours(72), "health.warn_after (24h, 3d)"),
             (|s| s.health.warn_after.reverse(), "health.warn_after (3d, 24h)"),
             (|s| s.circuit.probe_first = Duration::from_hours(1), "circuit.probe_first (1h)"),
             (|s| s.retention.events = Duration::from_hours(48), "retention.attempts (30d)"),
-            (|s| s.egress.proxy_guards = true, "egress.proxy_guards"),
             (|s| s.metrics_listen = Some(s.listen), "metrics.listen and listen"),
         ];
         for (change, expected) in table {

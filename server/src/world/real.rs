@@ -96,10 +96,8 @@ impl RealWorld {
 }
 
 impl World for RealWorld {
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
     fn now(&self) -> Timestamp {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        Timestamp(0) + since.unwrap_or_default() // a clock before 1970 reads as 1970
+        wall_clock()
     }
 
     fn monotonic(&self) -> Duration {
@@ -108,9 +106,8 @@ impl World for RealWorld {
         Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the one place that draws chance")]
     fn random(&self) -> u64 {
-        rand::rng().random() // seeded by the system, and fit for secrets
+        chance()
     }
 
     fn send(&self, request: Request) -> Boxed<'_, Sent> {
@@ -120,6 +117,19 @@ impl World for RealWorld {
     fn forget(&self, url: &str) {
         self.client.forget(url);
     }
+}
+
+/// The wall clock, for commands that need no more of the world.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+pub fn wall_clock() -> Timestamp {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    Timestamp(0) + since.unwrap_or_default() // a clock before 1970 reads as 1970
+}
+
+/// 64 bits of the system's randomness, fit for secrets.
+#[expect(clippy::disallowed_methods, reason = "the one place that draws chance")]
+pub fn chance() -> u64 {
+    rand::rng().random()
 }
 
 /// The clock that goes on while the machine sleeps.

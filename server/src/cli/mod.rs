@@ -1,0 +1,91 @@
+//! The command line. One file per command: its arguments, and what it does with them.
+//!
+//! `serve`, `dev`, `migrate`, `doctor`, `keys` and `secrets reseal` work on the database; all
+//! others are clients of the HTTP API and can do what it can do. What commands print is in
+//! `output`, how they end in `exit`.
+
+mod ask;
+mod client;
+mod connect;
+mod deliveries;
+mod emit;
+mod endpoint_fields;
+mod endpoints;
+mod event_types;
+mod events;
+pub mod exit;
+mod filters;
+mod find;
+mod input;
+mod listen;
+mod output;
+mod problem;
+mod receiver;
+mod redeliver;
+mod secrets;
+mod tail;
+mod tenants;
+mod wait;
+
+use exit::Exit;
+
+/// Webhooks both ways: committed with your data, delivered until they arrive
+#[derive(clap::Parser)]
+#[command(
+    name = "snaphook",
+    version,
+    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 not allowed, \
+                  5 refused in this state, 6 server unreachable, 8 a check failed"
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Emit(emit::Args),
+    #[command(alias = "tenant")]
+    Tenants(tenants::Args),
+    #[command(alias = "endpoint")]
+    Endpoints(endpoints::Args),
+    #[command(alias = "event-type")]
+    EventTypes(event_types::Args),
+    #[command(alias = "event")]
+    Events(events::Args),
+    #[command(alias = "delivery")]
+    Deliveries(deliveries::Args),
+    Listen(listen::Args),
+    Redeliver(redeliver::Args),
+    #[command(alias = "secret")]
+    Secrets(secrets::Args),
+}
+
+impl Cli {
+    /// Runs the command to its end.
+    pub async fn run(self) -> anyhow::Result<Exit> {
+        match self.command {
+            Command::Emit(args) => emit::run(args).await,
+            Command::Tenants(args) => tenants::run(args).await,
+            Command::Endpoints(args) => endpoints::run(args).await,
+            Command::EventTypes(args) => event_types::run(args).await,
+            Command::Events(args) => events::run(args).await,
+            Command::Deliveries(args) => deliveries::run(args).await,
+            Command::Listen(args) => listen::run(args).await,
+            Command::Redeliver(args) => redeliver::run(args).await,
+            Command::Secrets(args) => secrets::run(args).await,
+        }
+    }
+}
+
+/// Prints an error for people: the chain of what went wrong, on standard error.
+#[expect(clippy::print_stderr, reason = "this is the one place where a command's error is shown")]
+pub fn print_error(error: &anyhow::Error) {
+    eprintln!("error: {}", output::visible_lines(&format!("{error:#}")));
+}
+
+/// Prints words for people beside the data: on standard error.
+#[expect(clippy::print_stderr, reason = "notes to people go beside the data, never into it")]
+fn note(text: &str) {
+    eprintln!("{}", output::visible_lines(text));
+}
