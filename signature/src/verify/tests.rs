@@ -132,6 +132,45 @@ fn hexadecimal_schemes_verify_what_they_sign() {
     assert_eq!(Verdict::from(&late), Verdict::Stale);
 }
 
+/// Digests that were computed elsewhere, over bodies that others have tripped over.
+#[test]
+fn bytes_are_hashed_as_they_are() {
+    for (body, digest, why) in [
+        (
+            &br#"{"m":"\u001B[0m"}"#[..],
+            "a34a18591aaad8351e14aec65fe8d0964f6ae34e03148f113daf7c7946029456",
+            "an escape in upper case",
+        ),
+        (
+            b"\xff\xfe\x00",
+            "961cc02eccbce40be24640454377b69b16925bf3de1e48a252c7547e971c6fc4",
+            "no text at all",
+        ),
+        (
+            br#"{"d":"a\u0000b"}"#,
+            "bb6cca97b073df81c35443a376a34d54bf756efd9f66460292dd99888b7a5d9c",
+            "an escaped zero",
+        ),
+        (
+            b"\xef\xbb\xbf{\"a\":1}",
+            "e139c05b7c8c9818de8e4dd60f57b5836e35e738e2fd13f1c4db8195aa4cb878",
+            "a byte order mark in front",
+        ),
+    ] {
+        let verify = |signature: String| {
+            let headers = [("X-Hub-Signature-256", signature.as_bytes())];
+            let request = Received::new(&headers, body);
+            Verdict::from(&verify_sha256_hex(&request, "x-hub-signature-256", &[b"gh-secret-1"]))
+        };
+        assert_eq!(verify(format!("sha256={digest}")), Verdict::Ok, "{why}");
+        for wrong in
+            ["\u{e9}".to_owned(), digest[1..].to_owned(), format!("{digest}0"), "g".repeat(64)]
+        {
+            assert_ne!(verify(format!("sha256={wrong}")), Verdict::Ok, "{why}: {wrong}");
+        }
+    }
+}
+
 #[test]
 fn an_empty_key_verifies_nothing() {
     let digest = tag(&hmac::Key::new(hmac::HMAC_SHA256, b""), &[BODY]);
