@@ -172,7 +172,9 @@ fn own_headers(settings: &EndpointSettings) -> Result<HeaderMap, PrepareError> {
         if let Some(problem) = name_problem(&name.to_ascii_lowercase(), &[]) {
             return Err(PrepareError::Header { name: name.to_owned(), problem });
         }
-        headers.insert(header_name(name)?, sendable(name, value)?);
+        let mut value = sendable(name, value)?;
+        value.set_sensitive(true); // not printed by `Debug`, not put into HTTP/2's shared table
+        headers.insert(header_name(name)?, value);
     }
     Ok(headers)
 }

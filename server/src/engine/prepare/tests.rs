@@ -93,6 +93,19 @@ fn a_request_has_what_the_contract_promises() {
 }
 
 #[test]
+fn debug_shows_neither_header_values_nor_secrets() {
+    let fields = json!({"headers": {"X-Token": "s3cret"}});
+    let endpoint = ready(&fields, vec![secret(1, 0, None)]);
+    let payload = Bytes::from_static(b"{}");
+
+    let request = prepare(&parcel(&endpoint, &payload), NOW).unwrap();
+
+    let shown = format!("{endpoint:?} {request:?}");
+    assert!(!shown.contains("s3cret") && !shown.contains("whsec_"), "{shown}");
+    assert_eq!(text(&request, "x-token"), "s3cret");
+}
+
+#[test]
 fn later_attempts_have_the_same_id_and_body_and_a_fresh_signature() {
     let endpoint = ready(&json!({}), vec![secret(1, 0, None)]);
     let payload = Bytes::from_static(b"{}");
