@@ -5,9 +5,11 @@
 //! `output`, how they end in `exit`.
 
 mod ask;
+mod checks;
 mod client;
 mod connect;
 mod deliveries;
+mod doctor;
 mod emit;
 mod endpoint_fields;
 mod endpoints;
@@ -18,11 +20,13 @@ mod filters;
 mod find;
 mod input;
 mod listen;
+mod migrate;
 mod output;
 mod problem;
 mod receiver;
 mod redeliver;
 mod secrets;
+mod settings_args;
 mod tail;
 mod tenants;
 mod wait;
@@ -44,6 +48,8 @@ pub struct Cli {
 
 #[derive(clap::Subcommand)]
 enum Command {
+    Migrate(migrate::Args),
+    Doctor(doctor::Args),
     Emit(emit::Args),
     #[command(alias = "tenant")]
     Tenants(tenants::Args),
@@ -65,6 +71,8 @@ impl Cli {
     /// Runs the command to its end.
     pub async fn run(self) -> anyhow::Result<Exit> {
         match self.command {
+            Command::Migrate(args) => migrate::run(args).await,
+            Command::Doctor(args) => doctor::run(args).await,
             Command::Emit(args) => emit::run(args).await,
             Command::Tenants(args) => tenants::run(args).await,
             Command::Endpoints(args) => endpoints::run(args).await,

@@ -32,7 +32,10 @@ pub enum MasterKeyError {
     #[error("{} can be read by everybody on this machine; run chmod 600 on it", .0.display())]
     Open(PathBuf),
     /// With PostgreSQL.
-    #[error("master_key is not set, and PostgreSQL needs one to seal secrets at rest")]
+    #[error(
+        "master_key is not set, and PostgreSQL needs one to seal secrets at rest: put the output \
+         of `openssl rand -base64 32` into SNAPHOOK_MASTER_KEY, and keep a copy outside the database"
+    )]
     Missing,
     /// It is no key: a file that was edited, for instance.
     #[error(transparent)]
@@ -113,6 +116,7 @@ fn make(path: &Path, mut chance: impl FnMut() -> u64) -> std::io::Result<Confide
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::database::DatabaseUrl;
 
     #[test]
     fn the_key_is_made_once_and_for_its_owner_alone() {
@@ -141,5 +145,23 @@ mod tests {
         let error = read_or_make(&database, || 7).unwrap_err();
 
         assert!(error.to_string().contains("chmod 600"), "{error}");
+    }
+
+    #[test]
+    fn postgresql_needs_a_key_and_sqlite_makes_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut settings = Settings::defaults();
+        settings.database = DatabaseUrl::Sqlite(folder.path().join("snaphook.db"));
+        let made = keyring(&settings, || 0x0123_4567_89ab_cdef).unwrap();
+        assert_eq!(made.current(), keyring(&settings, || 7).unwrap().current());
+
+        settings.database = DatabaseUrl::parse("postgres://db/app").unwrap();
+        let error = keyring(&settings, || 7).unwrap_err().to_string();
+        assert!(error.starts_with("master_key is not set, and PostgreSQL needs one"), "{error}");
+
+        settings.master_key = Some(Confidential::new("ab".repeat(16)));
+        assert!(keyring(&settings, || 7).is_err(), "16 bytes");
+        settings.master_key = Some(Confidential::new("0123456789abcdef".repeat(4)));
+        assert!(keyring(&settings, || 7).is_ok());
     }
 }

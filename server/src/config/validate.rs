@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{database::DatabaseUrl, settings::Settings};
+use super::settings::Settings;
 use crate::domain::{duration::format, endpoint::TIMEOUT_RANGE};
 
 /// What the lease must have beyond the longest timeout: for the clocks' drift and for the write
@@ -82,23 +82,15 @@ fn keeping(Settings { retention, .. }: &Settings) -> Vec<String> {
 }
 
 fn places(settings: &Settings) -> Vec<String> {
-    broken([        (
-        settings.master_key.is_some() || matches!(settings.database, DatabaseUrl::Sqlite(_)),
-        "master_key is not set, and PostgreSQL needs one to seal secrets at rest: put the output \
-         of `openssl rand -base64 32` into SNAPHOOK_MASTER_KEY, and keep a copy outside the database"
-            .to_owned(),
-        ),
-        (
+    broken([(
         settings.metrics_listen != Some(settings.listen) || settings.listen.port() == 0,
         format!("metrics.listen and listen are both {}; they need two ports", settings.listen),
-        ),
-    ])
+    )])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::parse::Confidential;
 
     fn problems_of(change: impl FnOnce(&mut Settings)) -> Vec<String> {
         let mut settings = Settings::defaults();
@@ -140,17 +132,5 @@ mod tests {
             let problems = problems_of(change);
             assert!(problems.len() == 1 && problems[0].contains(expected), "{problems:?}");
         }
-    }
-
-    #[test]
-    fn postgresql_needs_a_master_key() {
-        let postgres = DatabaseUrl::parse("postgres://db/app").unwrap();
-        let without = problems_of(|settings| settings.database = postgres.clone());
-        let with = problems_of(|settings| {
-            settings.database = postgres;
-            settings.master_key = Some(Confidential::new("x"));
-        });
-        assert!(without[0].starts_with("master_key is not set, and PostgreSQL needs one"));
-        assert_eq!(with, Vec::<String>::new());
     }
 }

@@ -3,6 +3,7 @@
 use std::{fs::File, path::Path, str::FromStr, sync::Arc, time::Duration};
 
 use sqlx::{
+    Connection as _, PgConnection,
     postgres::{PgConnectOptions, PgPoolOptions},
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
@@ -35,6 +36,14 @@ pub struct Options {
 impl Store {
     /// Opens `url`: `sqlite:PATH` (made if it is not there) or `postgres://…`.
     pub async fn open(url: &str, options: Options) -> Result<Self, StoreError> {
+        let store = Self::connect(url, options).await?;
+        store.bring_up(options.migrate).await?;
+        let group = Group::start(&store);
+        Ok(Self { group: Some(group), ..store })
+    }
+
+    /// As `open`, but looks at no schema: to ask what is missing.
+    pub async fn connect(url: &str, options: Options) -> Result<Self, StoreError> {
         let pool = if url.starts_with("postgres://") || url.starts_with("postgresql://") {
             open_postgres(url).await?
         } else if let Some(path) = url.strip_prefix("sqlite:") {
@@ -42,10 +51,7 @@ impl Store {
         } else {
             return Err(bad_url(url, "write sqlite:PATH or postgres://USER@HOST/DATABASE"));
         };
-        let store = Self { pool, faults: Arc::new(Faults::default()), group: None };
-        store.bring_up(options.migrate).await?;
-        let group = Group::start(&store);
-        Ok(Self { group: Some(group), ..store })
+        Ok(Self { pool, faults: Arc::new(Faults::default()), group: None })
     }
 }
 
@@ -60,6 +66,9 @@ async fn open_postgres(url: &str) -> Result<Pool, StoreError> {
         ("enable_mergejoin", "off"),
         ("jit", "off"),
     ]);
+    // The pool tries again and again, and then tells of a time-out; this tells what happened.
+    let first = tokio::time::timeout(WAIT, PgConnection::connect_with(&options)).await;
+    first.map_err(|_| sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()))??.close().await?;
     let pool = || PgPoolOptions::new().acquire_timeout(WAIT);
     Ok(Pool::Postgres {
         doors: pool().max_connections(DOOR_CONNECTIONS).connect_with(options).await?,

@@ -14,6 +14,7 @@ mod connect;
 mod emit;
 pub mod endpoints;
 mod error;
+pub mod grants;
 mod group;
 mod migrate;
 pub mod page;

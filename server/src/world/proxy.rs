@@ -63,7 +63,8 @@ impl ProxySettings {
         Ok(Self { host, port, authorization, guards })
     }
 
-    pub(super) fn guards(&self) -> bool {
+    /// Whether the proxy itself keeps requests away from private addresses.
+    pub fn guards(&self) -> bool {
         self.guards
     }
 

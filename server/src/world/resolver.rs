@@ -60,6 +60,13 @@ impl fmt::Debug for ResolverKind {
     }
 }
 
+/// Asks once for the addresses of `host`, as a delivery would: for `doctor`.
+pub async fn look_up(kind: &ResolverKind, host: &str) -> Result<Vec<IpAddr>, SendError> {
+    let resolver = Resolver::new(kind)
+        .map_err(|error| SendError::new(Plain::DnsFailed, format!("/etc/resolv.conf: {error}")))?;
+    resolver.addresses(host).await
+}
+
 pub(super) enum Resolver {
     Direct(Box<TokioResolver>),
     System,
