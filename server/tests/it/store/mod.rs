@@ -1,17 +1,25 @@
 //! Every statement of the store, run on both databases.
 
+mod commands;
+mod complete;
+mod emit;
 mod endpoints;
+mod queue;
 mod secrets;
+mod shards;
 
+use bytes::Bytes;
 use snaphook::{
     domain::{
         endpoint::EndpointSettings,
         endpoint_state::EndpointState,
-        id::{EndpointId, id_at},
+        event::Door,
+        event_type::EventType,
+        id::{EndpointId, EventId, id_at},
         tenant::TenantId,
         time::Timestamp,
     },
-    store::{Store, endpoints::EndpointRow},
+    store::{Accepted, Cursor, NewEvent, Row, SHARDS, Store, endpoints::EndpointRow},
 };
 
 use crate::support::databases;
@@ -63,4 +71,42 @@ pub async fn add_endpoint(store: &Store, name: &str, n: u64, event_types: &[&str
     tx.add_endpoint(&mut row).await.unwrap();
     tx.commit().await.unwrap();
     row
+}
+
+/// An event that is not kept yet, with a payload that is no UTF-8.
+pub fn new_event(name: &str, event_type: &str) -> NewEvent {
+    NewEvent {
+        tenant: tenant(name),
+        event_type: EventType::parse(event_type).unwrap(),
+        payload: Bytes::from_static(b"{\"a\": 1.10}\xff"),
+        content_type: None,
+        key: None,
+        dedup: None,
+        version: None,
+        occurred_at: None,
+        traceparent: None,
+        door: Door::Http,
+        checked: false,
+    }
+}
+
+/// Keeps an event in a transaction of its own.
+pub async fn emit(store: &Store, event: &NewEvent) -> Accepted {
+    let mut tx = store.begin().await.unwrap();
+    let accepted = tx.accept(event).await.unwrap();
+    tx.commit().await.unwrap();
+    accepted
+}
+
+/// The fresh rows of all shards.
+pub async fn fresh(store: &Store) -> Vec<Row> {
+    let cursors: Vec<_> = (0..SHARDS).map(|shard| Cursor { shard, from: EventId(0) }).collect();
+    store.read_engine().await.unwrap().list_fresh(&cursors, 1_000).await.unwrap()
+}
+
+/// One endpoint that wants everything, and one event on its way to it.
+pub async fn one_delivery(store: &Store) -> Row {
+    add_endpoint(store, "acme", 1, &["*"]).await;
+    emit(store, &new_event("acme", "order.paid")).await;
+    fresh(store).await.pop().unwrap()
 }

@@ -1,0 +1,116 @@
+//! Completions: the attempt becomes history and the queue moves on, once, whoever comes late.
+
+use std::time::Duration;
+
+use snaphook::{
+    domain::{attempt::Mark, delivery::Cause, time::Timestamp},
+    store::{Completion, Finished, Row, Store},
+};
+
+use super::{NOW, fresh, on_both, one_delivery};
+
+fn finished(row: &Row, mark: Mark, started_at: Timestamp) -> Finished {
+    Finished {
+        row: row.clone(),
+        mark,
+        cause: (mark == Mark::Dead).then_some(Cause::Exhausted),
+        due_at: started_at + Duration::from_secs(300),
+        sent: true,
+        counted: true,
+        started_at,
+        took: Duration::from_millis(12),
+        status: Some(500),
+        reason: Some("status"),
+        detail: "{}".to_owned(),
+        response: None,
+    }
+}
+
+async fn complete(store: &Store, batch: &[Finished]) -> Completion {
+    let mut tx = store.begin_engine().await.unwrap();
+    let completion = tx.complete(batch, NOW).await.unwrap();
+    tx.commit().await.unwrap();
+    completion
+}
+
+async fn lane(store: &Store, row: &Row) -> Vec<Row> {
+    let mut tx = store.read_engine().await.unwrap();
+    tx.list_lane(row.shard, row.endpoint_id, 100).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_delivered_row_leaves_the_queue() {
+    on_both(async |store| {
+        let row = one_delivery(store).await;
+        let completion = complete(store, &[finished(&row, Mark::Delivered, NOW)]).await;
+        assert_eq!(completion, Completion::default());
+        assert!(fresh(store).await.is_empty() && lane(store, &row).await.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_retry_waits_in_its_lane_with_its_attempt_counted() {
+    on_both(async |store| {
+        let row = one_delivery(store).await;
+
+        let completion = complete(store, &[finished(&row, Mark::Retry, NOW)]).await;
+
+        assert!(fresh(store).await.is_empty());
+        let waiting = lane(store, &row).await;
+        assert_eq!(waiting.len(), 1);
+        assert_eq!((waiting[0].attempt, waiting[0].rung, waiting[0].run), (1, 1, 0));
+        assert_eq!(waiting[0].due_at, NOW + Duration::from_secs(300));
+        let moved = (row.event_id, row.endpoint_id, waiting[0].slot.clone());
+        assert_eq!(completion.moved, [moved]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_attempt_that_the_ladder_does_not_count_uses_up_no_rung() {
+    on_both(async |store| {
+        let row = one_delivery(store).await;
+        let probe = Finished { counted: false, ..finished(&row, Mark::Retry, NOW) };
+        complete(store, &[probe]).await;
+        let waiting = lane(store, &row).await;
+        assert_eq!((waiting[0].attempt, waiting[0].rung), (1, 0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_result_that_comes_late_is_told_so_and_changes_no_state() {
+    on_both(async |store| {
+        let row = one_delivery(store).await;
+        complete(store, &[finished(&row, Mark::Retry, NOW)]).await;
+        let before = lane(store, &row).await;
+
+        let late = finished(&row, Mark::Delivered, NOW + Duration::from_secs(1));
+        let completion = complete(store, &[late]).await;
+
+        assert!(completion.late.contains(&(row.event_id, row.endpoint_id)));
+        assert_eq!(lane(store, &row).await, before, "the retry still stands");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_batch_that_is_completed_again_after_an_unheard_commit_changes_nothing() {
+    on_both(async |store| {
+        let row = one_delivery(store).await;
+        let batch = [finished(&row, Mark::Retry, NOW)];
+        complete(store, &batch).await;
+        let before = lane(store, &row).await;
+
+        complete(store, &batch).await;
+
+        assert_eq!(lane(store, &row).await, before);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_empty_batch_is_nothing_to_do() {
+    on_both(async |store| assert_eq!(complete(store, &[]).await, Completion::default())).await;
+}

@@ -1,0 +1,99 @@
+//! The queue as its owner reads it: fresh rows by cursor, lanes by endpoint.
+
+use std::time::Duration;
+
+use snaphook::{
+    domain::id::EventId,
+    store::{Cursor, Row, Store},
+};
+
+use super::{add_endpoint, emit, fresh, new_event, on_both};
+
+async fn lane(store: &Store, row: &Row) -> Vec<Row> {
+    let mut tx = store.read_engine().await.unwrap();
+    tx.list_lane(row.shard, row.endpoint_id, 100).await.unwrap()
+}
+
+#[tokio::test]
+async fn fresh_rows_are_read_in_the_order_of_their_events_from_a_cursor_on() {
+    on_both(async |store| {
+        let endpoint = add_endpoint(store, "acme", 1, &["*"]).await;
+        let mut ids = Vec::new();
+        for _ in 0..5 {
+            ids.push(emit(store, &new_event("acme", "order.paid")).await.event);
+        }
+
+        let mut tx = store.read_engine().await.unwrap();
+        let from = |from| [Cursor { shard: endpoint.shard, from }];
+        let first = tx.list_fresh(&from(EventId(0)), 3).await.unwrap();
+        let rest = tx.list_fresh(&from(EventId(ids[2].0 + 1)), 100).await.unwrap();
+
+        let events = |rows: &[Row]| rows.iter().map(|row| row.event_id).collect::<Vec<_>>();
+        assert_eq!(events(&first), ids[..3]);
+        assert_eq!(events(&rest), ids[3..]);
+        assert!(first.iter().all(|row| (row.run, row.attempt, row.rung) == (0, 0, 0)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_parked_row_waits_in_its_lane_and_in_nobodys_way() {
+    on_both(async |store| {
+        let busy = add_endpoint(store, "acme", 1, &["a"]).await;
+        let idle = add_endpoint(store, "acme", 2, &["b"]).await;
+        for event_type in ["a", "a", "b"] {
+            emit(store, &new_event("acme", event_type)).await;
+        }
+        let rows = fresh(store).await;
+        let (parked, left): (Vec<_>, Vec<_>) =
+            rows.into_iter().partition(|row| row.endpoint_id == busy.id);
+
+        let mut tx = store.begin_engine().await.unwrap();
+        assert_eq!(tx.park(&parked).await.unwrap(), 2);
+        tx.commit().await.unwrap();
+
+        assert_eq!(fresh(store).await, left);
+        assert_eq!(left[0].endpoint_id, idle.id);
+        let waiting = lane(store, &parked[0]).await;
+        assert_eq!(waiting.len(), 2);
+        let mut tx = store.read_engine().await.unwrap();
+        let lanes = tx.list_lanes(busy.shard).await.unwrap();
+        let lanes: Vec<_> = lanes.into_iter().filter(|(id, _)| *id != idle.id).collect();
+        assert_eq!(lanes, [(busy.id, waiting[0].due_at)]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_row_is_parked_once() {
+    on_both(async |store| {
+        add_endpoint(store, "acme", 1, &["*"]).await;
+        emit(store, &new_event("acme", "order.paid")).await;
+        let rows = fresh(store).await;
+        for expected in [1, 0] {
+            let mut tx = store.begin_engine().await.unwrap();
+            assert_eq!(tx.park(&rows).await.unwrap(), expected);
+            tx.commit().await.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_due_is_counted_with_the_oldest_due_time() {
+    on_both(async |store| {
+        add_endpoint(store, "acme", 1, &["*"]).await;
+        for _ in 0..3 {
+            emit(store, &new_event("acme", "order.paid")).await;
+        }
+        let oldest = fresh(store).await.iter().map(|row| row.due_at).min().unwrap();
+
+        let mut tx = store.read().await.unwrap();
+        let before = tx.count_queue(oldest - Duration::from_secs(1)).await.unwrap();
+        let after = tx.count_queue(oldest + Duration::from_secs(60)).await.unwrap();
+
+        assert_eq!((before.due, before.oldest_due), (0, Some(oldest)));
+        assert_eq!((after.due, after.oldest_due), (3, Some(oldest)));
+    })
+    .await;
+}
