@@ -77,7 +77,7 @@ impl Client {
         };
         let mut is_second = false;
         loop {
-            trace.enter(Phase::Connect);
+            trace.enter(Phase::Pool);
             let mut lease = self.pool.checkout(&key, dial).await?;
             let reused = lease.reused;
             let keep = self.response_bytes;

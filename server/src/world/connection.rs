@@ -26,7 +26,13 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{SendError, answer, connect::Link, failure, shelf::Seatable, stream::Placed};
+use super::{
+    SendError, answer,
+    connect::Link,
+    failure,
+    shelf::Seatable,
+    stream::{Placed, TlsFault},
+};
 
 /// For saying goodbye (TLS, HTTP/2) on a connection that is closed in peace.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -48,14 +54,21 @@ const H2_PING: (Duration, Duration) = (Duration::from_secs(20), Duration::from_s
 /// Hands requests to the connection.
 pub(super) enum Sender {
     H1(http1::SendRequest<Full<Bytes>>),
-    /// With how many requests at once the receiver takes, as last heard.
-    H2(http2::SendRequest<Full<Bytes>>, Arc<AtomicUsize>),
+    H2(http2::SendRequest<Full<Bytes>>, Arc<Room>),
+}
+
+/// How many requests at once an HTTP/2 receiver takes, as last heard. What it says comes before
+/// its first answer; until then the library sends one request and holds the others back.
+pub(super) struct Room {
+    requests: AtomicUsize,
+    is_told: AtomicBool,
 }
 
 /// An open connection. Dropped in the middle of a request it is cut off, else closed in peace.
 pub(super) struct Connection {
     pub sender: Sender,
     pub address: Option<SocketAddr>,
+    pub tls_fault: TlsFault,
     opened: Instant,
     driver: Arc<Driver>,
 }
@@ -82,7 +95,9 @@ impl Connection {
         host: &str,
     ) -> Result<Self, SendError> {
         let failed = |error: hyper::Error| failure::of_exchange(&error, host);
-        let io = TokioIo::new(Placed { stream: link.stream, _place: place });
+        let tls_fault = TlsFault::default();
+        let placed = Placed { stream: link.stream, tls_fault: tls_fault.clone(), _place: place };
+        let io = TokioIo::new(placed);
         let crew = Crew {
             tasks: tasks.clone(),
             leave: stop.child_token(),
@@ -95,12 +110,16 @@ impl Connection {
                 .max_header_list_size(answer::H2_HEAD_BYTES_MAX)
                 .initial_stream_window_size(H2_STREAM_WINDOW)
                 .initial_connection_window_size(H2_CONNECTION_WINDOW)
+                .initial_max_send_streams(1)
                 .keep_alive_interval(interval)
                 .keep_alive_timeout(wait)
                 .handshake(io)
                 .await
                 .map_err(failed)?;
-            let room = Arc::new(AtomicUsize::new(STREAMS_MAX));
+            let room = Arc::new(Room {
+                requests: AtomicUsize::new(STREAMS_MAX),
+                is_told: AtomicBool::new(false),
+            });
             crew.execute(H2Driver { driver, room: room.clone() });
             Sender::H2(sender, room)
         } else {
@@ -114,7 +133,8 @@ impl Connection {
             Sender::H1(sender)
         };
         let driver = Arc::new(Driver { leave: crew.leave, busy: crew.busy });
-        Ok(Self { sender, address: link.address, opened: Instant::now(), driver })
+        let (address, opened) = (link.address, Instant::now());
+        Ok(Self { sender, address, tls_fault, opened, driver })
     }
 
     /// A request is under way: if it is given up, nothing that still comes is of use. On HTTP/2
@@ -122,6 +142,13 @@ impl Connection {
     pub(super) fn begin(&self) {
         let alone = matches!(self.sender, Sender::H1(_));
         self.driver.busy.store(alone, Ordering::Relaxed);
+    }
+
+    /// The answer has begun.
+    pub(super) fn answered(&self) {
+        if let Sender::H2(_, room) = &self.sender {
+            room.is_told.store(true, Ordering::Relaxed);
+        }
     }
 
     /// The answer was read to its end.
@@ -146,7 +173,7 @@ impl Seatable for Connection {
         match &self.sender {
             Sender::H1(_) => 1,
             // A receiver may say 0 for a while; its first request then waits.
-            Sender::H2(_, room) => room.load(Ordering::Relaxed).clamp(1, STREAMS_MAX),
+            Sender::H2(_, room) => room.requests.load(Ordering::Relaxed).clamp(1, STREAMS_MAX),
         }
     }
 
@@ -156,6 +183,7 @@ impl Seatable for Connection {
             Sender::H2(sender, room) => Some(Self {
                 sender: Sender::H2(sender.clone(), room.clone()),
                 address: self.address,
+                tls_fault: self.tls_fault.clone(),
                 opened: self.opened,
                 driver: self.driver.clone(),
             }),
@@ -166,7 +194,7 @@ impl Seatable for Connection {
 /// Hands requests on to an HTTP/2 connection, and notes how many it takes at once.
 struct H2Driver {
     driver: http2::Connection<TokioIo<Placed>, Full<Bytes>, Crew>,
-    room: Arc<AtomicUsize>,
+    room: Arc<Room>,
 }
 
 impl Future for H2Driver {
@@ -174,7 +202,10 @@ impl Future for H2Driver {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let ended = Pin::new(&mut self.driver).poll(cx);
-        self.room.store(self.driver.current_max_send_streams(), Ordering::Relaxed);
+        if self.room.is_told.load(Ordering::Relaxed) {
+            let requests = self.driver.current_max_send_streams();
+            self.room.requests.store(requests, Ordering::Relaxed);
+        }
         ended.map(drop)
     }
 }

@@ -10,6 +10,7 @@ use super::{
     connection::{Connection, Sender},
     failure,
     target::Target,
+    tls_failure,
     trace::{Phase, Trace},
 };
 use crate::domain::outcome::Plain;
@@ -68,9 +69,13 @@ pub(super) async fn exchange(
     trace: &Trace,
 ) -> Result<Answered, Fault> {
     let host = target.url.host();
-    let fault = |error: hyper::Error| Fault {
-        again: failure::may_go_again(&error, reused),
-        error: failure::of_exchange(&error, host),
+    let tls_fault = connection.tls_fault.clone();
+    let fault = |error: hyper::Error| match tls_fault.get() {
+        Some(tls) => Fault { error: tls_failure::explain(tls, host), again: false },
+        None => Fault {
+            error: failure::of_exchange(&error, host),
+            again: failure::may_go_again(&error, reused),
+        },
     };
     trace.enter(Phase::Waiting);
     trace.reached(connection.address);
@@ -86,6 +91,7 @@ pub(super) async fn exchange(
         }
     };
     let (head, body) = answered.map_err(fault)?.into_parts();
+    connection.answered();
     let status = head.status.as_u16();
     trace.answered(status);
     if status > 599 {

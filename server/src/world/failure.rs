@@ -36,19 +36,22 @@ pub(super) fn of_handshake(error: &io::Error, host: &str) -> SendError {
 
 /// Why there is no whole answer from `host`.
 pub(super) fn of_exchange(error: &hyper::Error, host: &str) -> SendError {
-    // In TLS 1.3 the receiver looks at our certificate only after our side is done.
-    if let Some(tls) = cause::<rustls::Error>(error) {
-        return tls_failure::explain(tls, host);
-    }
+    // A request that a connection could not take holds the connection's own error.
+    let inner = error.source().and_then(|source| source.downcast_ref::<hyper::Error>());
+    let error = inner.unwrap_or(error);
     let h2 = cause::<h2::Error>(error);
     // h2 refuses a header list over our limit as its own protocol error, and only that on a
     // stream alone.
     let over_h2_limit = h2.is_some_and(|h2| {
         h2.is_reset() && h2.is_library() && h2.reason() == Some(h2::Reason::PROTOCOL_ERROR)
     });
+    // A body in chunks that are none.
+    let is_malformed = cause::<io::Error>(error).is_some_and(|io| {
+        matches!(io.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData)
+    });
     let reason = if error.is_parse_too_large() || over_h2_limit {
         Plain::HeadersTooLarge
-    } else if error.is_parse() || h2.is_some_and(|h2| h2.get_io().is_none()) {
+    } else if error.is_parse() || is_malformed || h2.is_some_and(|h2| h2.get_io().is_none()) {
         Plain::Protocol
     } else if error.is_incomplete_message()
         || error.is_closed()
@@ -82,7 +85,7 @@ pub(super) fn may_go_again(error: &hyper::Error, reused: bool) -> bool {
                     | io::ErrorKind::UnexpectedEof
             )
         });
-    unseen || (reused && closing && cause::<rustls::Error>(error).is_none())
+    unseen || (reused && closing)
 }
 
 /// The first error of type `E` in the chain. An `io::Error` hides what it holds from the chain.

@@ -3,6 +3,7 @@
 use std::{
     io::{self, ErrorKind, IoSlice},
     pin::Pin,
+    sync::{Arc, OnceLock},
     task::{Context, Poll},
 };
 
@@ -22,8 +23,14 @@ pub(super) enum Stream {
 /// A connection that holds its place until it is closed.
 pub(super) struct Placed {
     pub stream: Stream,
+    /// What TLS said at the end, which HTTP/2 would keep as a text only.
+    pub tls_fault: TlsFault,
     pub _place: OwnedSemaphorePermit,
 }
+
+/// Filled at most once. In TLS 1.3 the receiver looks at our certificate only after our side of
+/// the handshake is done, and its refusal comes in place of the answer.
+pub(super) type TlsFault = Arc<OnceLock<rustls::Error>>;
 
 /// Hands a call on to the stream inside.
 macro_rules! inside {
@@ -47,11 +54,18 @@ impl AsyncRead for Placed {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let tls_fault = self.tls_fault.clone();
         match inside!(self, |stream| stream.poll_read(cx, buf)) {
             // TLS reports an end without its farewell, which many servers leave out. HTTP knows by
             // itself whether a message is whole; so it is an end like any other.
             Poll::Ready(Err(error)) if error.kind() == ErrorKind::UnexpectedEof => {
                 Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(error)) => {
+                if let Some(fault) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
+                    let _ = tls_fault.set(rustls::Error::clone(fault));
+                }
+                Poll::Ready(Err(error))
             }
             other => other,
         }

@@ -98,7 +98,12 @@ fn shown(time: UnixTime) -> Timestamp {
 /// At most five of a certificate's names; some have hundreds.
 fn list(names: &[String]) -> String {
     const SHOWN: usize = 5;
-    let mut text = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    // The library gives each as `DnsName("a.example")` or `IpAddress(192.0.2.1)`.
+    let bare = |name: &String| {
+        let inside = name.split_once('(').map_or(name.as_str(), |(_, rest)| rest);
+        inside.trim_end_matches(')').trim_matches('"').to_owned()
+    };
+    let mut text = names.iter().take(SHOWN).map(bare).collect::<Vec<_>>().join(", ");
     if names.is_empty() {
         text.push_str("no name at all");
     }

@@ -16,6 +16,8 @@ use super::Timings;
 /// The parts of an attempt, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
+    /// Not a part of its own: reading the request, waiting for one's turn.
+    Pool,
     Dns,
     Connect,
     Tls,
@@ -27,6 +29,7 @@ impl Phase {
     /// What is waited for, to follow the words "while waiting for".
     pub(super) const fn awaited(self) -> &'static str {
         match self {
+            Self::Pool => "a free connection",
             Self::Dns => "the name servers",
             Self::Connect => "a connection",
             Self::Tls => "the TLS handshake",
@@ -53,7 +56,7 @@ impl Trace {
         let now = Instant::now();
         Self(Mutex::new(State {
             began: now,
-            phase: Phase::Connect,
+            phase: Phase::Pool,
             since: now,
             timings: Timings::default(),
             address: None,
@@ -104,17 +107,20 @@ impl State {
     fn book(&mut self) {
         let now = Instant::now();
         let took = now.duration_since(self.since);
-        *self.running() += took;
+        if let Some(running) = self.running() {
+            *running += took;
+        }
         self.since = now;
     }
 
-    fn running(&mut self) -> &mut Duration {
+    fn running(&mut self) -> Option<&mut Duration> {
         match self.phase {
-            Phase::Dns => &mut self.timings.dns,
-            Phase::Connect => &mut self.timings.connect,
-            Phase::Tls => &mut self.timings.tls,
-            Phase::Waiting => &mut self.timings.waiting,
-            Phase::Reading => &mut self.timings.reading,
+            Phase::Pool => None,
+            Phase::Dns => Some(&mut self.timings.dns),
+            Phase::Connect => Some(&mut self.timings.connect),
+            Phase::Tls => Some(&mut self.timings.tls),
+            Phase::Waiting => Some(&mut self.timings.waiting),
+            Phase::Reading => Some(&mut self.timings.reading),
         }
     }
 }
@@ -137,7 +143,8 @@ mod tests {
         let Timings { dns, connect, tls, waiting, reading, total } = timings;
         assert!(dns >= Duration::from_millis(2), "a part that came twice: {dns:?}");
         assert_eq!(tls + reading, Duration::ZERO, "parts that did not take place");
-        assert_eq!(dns + connect + waiting, total);
+        let rest = total - (dns + connect + waiting);
+        assert!(rest < Duration::from_millis(1), "what came before the first part: {rest:?}");
         assert_eq!(address, None);
     }
 }

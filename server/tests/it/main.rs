@@ -8,3 +8,4 @@ mod official_libraries;
 mod store;
 mod support;
 mod tidy;
+mod world;

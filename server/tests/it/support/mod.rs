@@ -1,5 +1,7 @@
 //! What the tests share: databases, receivers, worlds. Nothing here knows a single test.
 #![expect(dead_code, reason = "each test file uses its own part")]
 
+pub mod certificates;
 pub mod databases;
 pub mod oracle;
+pub mod receiver;
