@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use super::{
-    duration, event_type::Pattern, final_statuses::FinalStatuses, format::Format,
+    duration, event_type::Pattern, filter::Filter, final_statuses::FinalStatuses, format::Format,
     own_headers::OwnHeaders, problem::Problem, profile::Profiles, rate::RateLimit,
     retry::RetrySchedule, tls_settings::TlsSettings, url::EndpointUrl,
 };
@@ -208,6 +208,9 @@ impl EndpointSettings {
             } else if self.event_types[..index].contains(pattern) {
                 problems.push(Problem::new(field(), format_args!("{pattern} is given twice")));
             }
+        }
+        if let Err(error) = Filter::parse_setting(&self.filter) {
+            problems.push(Problem::new("filter", error));
         }
         if let Some(Err(error)) = self.retry_schedule.as_ref().map(RetrySchedule::from_text) {
             problems.push(Problem::new("retry_schedule", error));
