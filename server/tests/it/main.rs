@@ -5,6 +5,7 @@
 
 mod manual;
 mod official_libraries;
+mod sql;
 mod store;
 mod support;
 mod tidy;

@@ -1,0 +1,5 @@
+//! The doors in SQL, as other programs see them: plain connections, no code of ours between.
+
+mod outbox;
+mod postgres;
+mod roles;
