@@ -3,6 +3,7 @@
 //! code in `src`.
 #![expect(clippy::unwrap_used, reason = "a test may panic, and says where")]
 
+mod doors;
 mod manual;
 mod official_libraries;
 mod sql;

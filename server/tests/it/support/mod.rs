@@ -5,3 +5,4 @@ pub mod certificates;
 pub mod databases;
 pub mod oracle;
 pub mod receiver;
+pub mod program;

@@ -1,0 +1,4 @@
+//! The doors, from outside.
+
+mod cli;
+mod cli_listen;
