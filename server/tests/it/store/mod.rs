@@ -4,6 +4,7 @@ mod commands;
 mod complete;
 mod emit;
 mod endpoints;
+mod grants;
 mod queue;
 mod secrets;
 mod shards;

@@ -4,5 +4,5 @@
 pub mod certificates;
 pub mod databases;
 pub mod oracle;
-pub mod receiver;
 pub mod program;
+pub mod receiver;
