@@ -212,6 +212,9 @@ impl EndpointSettings {
         if let Err(error) = Filter::parse_setting(&self.filter) {
             problems.push(Problem::new("filter", error));
         }
+        if let Err(error) = Filter::parse_setting(&self.filter) {
+            problems.push(Problem::new("filter", error));
+        }
         if let Some(Err(error)) = self.retry_schedule.as_ref().map(RetrySchedule::from_text) {
             problems.push(Problem::new("retry_schedule", error));
         }

@@ -90,6 +90,7 @@ fn refuses_what_cannot_be_delivered() {
         (json!({"event_types": ["a", "a.*.b"]}), "event_types[1]"),
         (json!({"event_types": ["a", "a.*", "a"]}), "event_types[2]"),
         (json!({"filter": {"amount": 1}}), "filter"),
+        (json!({"filter": {"/amount": {"over": 5}}}), "filter"),
         (json!({"retry_schedule": []}), "retry_schedule"),
         (json!({"retry_schedule": "hourly"}), "retry_schedule"),
         (json!({"final_statuses": [429]}), "final_statuses"),
