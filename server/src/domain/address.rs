@@ -136,7 +136,7 @@ const V4: &[(Ipv4Addr, u32, Verdict)] = &[
     (Ipv4Addr::new(100, 100, 100, 200), 32, Verdict::Metadata), // Alibaba
     (Ipv4Addr::new(192, 0, 0, 192), 32, Verdict::Metadata),     // Oracle
     (Ipv4Addr::new(168, 63, 129, 16), 32, Verdict::Platform),
-    (Ipv4Addr::new(0, 0, 0, 0), 8, Verdict::Unspecified),
+    (Ipv4Addr::UNSPECIFIED, 8, Verdict::Unspecified),
     (Ipv4Addr::new(10, 0, 0, 0), 8, Verdict::Private),
     (Ipv4Addr::new(100, 64, 0, 0), 10, Verdict::Shared),
     (Ipv4Addr::new(127, 0, 0, 0), 8, Verdict::Loopback),
@@ -163,7 +163,7 @@ const V6: &[(Ipv6Addr, u32, Verdict)] = &[
     (Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254), 128, Verdict::Metadata),  // Google
     (Ipv6Addr::UNSPECIFIED, 128, Verdict::Unspecified),
     (Ipv6Addr::LOCALHOST, 128, Verdict::Loopback),
-    (Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 0), 96, Verdict::Ipv4Compatible),
+    (Ipv6Addr::UNSPECIFIED, 96, Verdict::Ipv4Compatible),
     (Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, 0, 0), 96, Verdict::Ipv4Translated),
     (Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, 0, 0), 48, Verdict::Nat64Local),
     (Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 0), 64, Verdict::Discard),

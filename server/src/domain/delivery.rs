@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn an_outcome_decides_what_happens_next() {
-        let asked = Outcome::Failed { retry_after: Some(Duration::from_secs(60)), slow: true };
+        let asked = Outcome::Failed { retry_after: Some(Duration::from_mins(1)), slow: true };
         let retry = |seconds| Next::Retry { due: NOW + Duration::from_secs(seconds) };
         for (rung, outcome, expected, why) in [
             (0, Outcome::Delivered, Next::Delivered, "at once"),

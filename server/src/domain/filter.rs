@@ -7,6 +7,8 @@
 //! not have satisfies `ne`, `nin` and `"exists": false`, and nothing else. Values of different
 //! kinds are unequal and in no order. Reading is in `parse`, comparing in `compare`.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 
@@ -119,10 +121,10 @@ impl Test {
         match self {
             Self::Equal(wanted) => equal(value, wanted),
             Self::In(wanted) => wanted.iter().any(|wanted| equal(value, wanted)),
-            Self::Greater(bound) => order(value, bound).is_some_and(|order| order.is_gt()),
-            Self::GreaterOrEqual(bound) => order(value, bound).is_some_and(|order| order.is_ge()),
-            Self::Less(bound) => order(value, bound).is_some_and(|order| order.is_lt()),
-            Self::LessOrEqual(bound) => order(value, bound).is_some_and(|order| order.is_le()),
+            Self::Greater(bound) => order(value, bound).is_some_and(Ordering::is_gt),
+            Self::GreaterOrEqual(bound) => order(value, bound).is_some_and(Ordering::is_ge),
+            Self::Less(bound) => order(value, bound).is_some_and(Ordering::is_lt),
+            Self::LessOrEqual(bound) => order(value, bound).is_some_and(Ordering::is_le),
             Self::Exists => true,
             Self::StartsWith(part) => value.as_str().is_some_and(|text| text.starts_with(part)),
             Self::EndsWith(part) => value.as_str().is_some_and(|text| text.ends_with(part)),

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! deny list ─► port ─► https_only ─► allow list ─► names without a public meaning
-//!           ─► internal reach ─► this host's own addresses ─► the table
+//!           ─► internal reach ─► the table ─► this host's own addresses
 //! ```
 //! An allowed *range* opens all that is in it; an allowed *name* opens any address except those
 //! of [`Verdict::is_never`]. Internal reach opens loopback and private ranges, and plain HTTP;
@@ -152,10 +152,14 @@ impl Policy {
         if internal && verdict.is_internal() && embedded(plain).is_none() {
             return Ok(());
         }
+        if verdict != Verdict::Public {
+            return Err(refused(host, address, verdict));
+        }
+        // After the table, so that no customer learns which private addresses are ours.
         if !internal && self.is_own(plain) {
             return Err(refused(host, address, Verdict::Own));
         }
-        if verdict == Verdict::Public { Ok(()) } else { Err(refused(host, address, verdict)) }
+        Ok(())
     }
 
     fn check_denied(&self, host: &str, address: Option<IpAddr>) -> Result<(), Blocked> {

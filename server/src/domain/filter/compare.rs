@@ -121,7 +121,7 @@ mod tests {
                     any::<i64>().prop_map(|n| json!(n)),
                     any::<u64>().prop_map(|n| json!(n)),
                     (-1e20..1e20).prop_map(|n: f64| json!(n)),
-                    (0_i32..70, -1_i64..=1).prop_map(|(n, d)| json!(2_f64.powi(n) + d as f64)),
+                    (0_i32..70, -1_i32..=1).prop_map(|(n, d)| json!(2_f64.powi(n) + f64::from(d))),
                     (0_u32..63, -1_i64..=1).prop_map(|(n, d)| json!((1_i64 << n) + d)),
                 ],
                 3,

@@ -48,7 +48,7 @@ impl Reader {
         let mut nodes = Vec::new();
         for (index, item) in items.iter().enumerate() {
             let outside = self.path.len();
-            self.path.push_str(&format!("[{index}]"));
+            self.path.extend(["[", &index.to_string(), "]"]);
             nodes.push(self.node(item, depth + 1)?);
             self.path.truncate(outside);
         }

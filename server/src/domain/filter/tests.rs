@@ -64,7 +64,7 @@ fn large_integers_are_not_rounded() {
     assert!(filter.matches_bytes(br#"{"id": 9007199254740993}"#));
     assert!(!filter.matches_bytes(br#"{"id": 9007199254740992}"#));
     assert!(!filter.matches_bytes(b"not JSON"));
-    assert!(!filter.matches_bytes(&[b'['; 100_000]));
+    assert!(!filter.matches_bytes("[".repeat(100_000).as_bytes()));
 }
 
 #[test]
