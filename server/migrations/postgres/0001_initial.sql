@@ -177,7 +177,7 @@ CREATE TABLE snaphook.queue (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off
 );
-CREATE INDEX queue_fresh ON snaphook.queue (shard, event_id) WHERE state = 0;
+CREATE INDEX queue_fresh ON snaphook.queue (shard, event_id, endpoint_id) WHERE state = 0;
 CREATE INDEX queue_lane ON snaphook.queue (shard, endpoint_id, due_at) WHERE state = 1;
 CREATE INDEX queue_laned_event ON snaphook.queue (event_id, endpoint_id) WHERE state <> 0;
 CREATE UNIQUE INDEX queue_rerun ON snaphook.queue (event_id, endpoint_id) WHERE run > 0;

@@ -144,7 +144,7 @@ CREATE TABLE snaphook_queue (
     rung         INTEGER  NOT NULL DEFAULT 0,
     due_at       INTEGER  NOT NULL
 );
-CREATE INDEX snaphook_queue_fresh ON snaphook_queue (event_id) WHERE state = 0;
+CREATE INDEX snaphook_queue_fresh ON snaphook_queue (event_id, endpoint_id) WHERE state = 0;
 CREATE INDEX snaphook_queue_lane ON snaphook_queue (shard, endpoint_id, due_at) WHERE state = 1;
 CREATE INDEX snaphook_queue_laned_event ON snaphook_queue (event_id, endpoint_id) WHERE state <> 0;
 CREATE UNIQUE INDEX snaphook_queue_rerun ON snaphook_queue (event_id, endpoint_id) WHERE run > 0;

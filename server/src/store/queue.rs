@@ -38,14 +38,14 @@ pub struct Row {
     pub due_at: Timestamp,
 }
 
-/// From which event on to read the fresh rows of a shard; SQLite, where one node owns all
-/// shards, has one for all of them.
+/// How far the fresh rows of a shard were read; SQLite, where one node owns all shards, has one
+/// for all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     /// The shard.
     pub shard: i16,
-    /// The first event that may be new.
-    pub from: EventId,
+    /// The last row that was read: the next page begins behind it.
+    pub after: (EventId, EndpointId),
 }
 
 #[derive(sqlx::FromRow)]
@@ -62,7 +62,7 @@ struct EventRow {
 }
 
 impl Tx {
-    /// Fresh rows in the order of their events, at most `limit` a cursor.
+    /// Fresh rows in the order of their events and endpoints, at most `limit` a cursor.
     pub async fn list_fresh(
         &mut self,
         cursors: &[Cursor],
@@ -73,29 +73,33 @@ impl Tx {
             Db::Postgres(connection) => {
                 sqlx::query_as(
                     "SELECT q.slot, q.event_id, q.endpoint_id, q.tenant, q.shard, q.run, q.attempt, q.rung, q.due_at
-                     FROM unnest($1::int2[], $2::int8[]) c (shard, low)
+                     FROM unnest($1::int2[], $2::int8[], $3::int8[]) c (shard, event_id, endpoint_id)
                      CROSS JOIN LATERAL (
                          SELECT ctid::text AS slot, event_id, endpoint_id, tenant, shard, run, attempt, rung, due_at
                          FROM snaphook.queue
-                         WHERE shard = c.shard AND state = 0 AND event_id >= c.low
-                         ORDER BY event_id LIMIT $3
+                         WHERE shard = c.shard AND state = 0
+                             AND (event_id, endpoint_id) > (c.event_id, c.endpoint_id)
+                         ORDER BY event_id, endpoint_id LIMIT $4
                      ) q",
                 )
                 .bind(cursors.iter().map(|cursor| cursor.shard).collect::<Vec<_>>())
-                .bind(cursors.iter().map(|cursor| cursor.from).collect::<Vec<_>>())
+                .bind(cursors.iter().map(|cursor| cursor.after.0).collect::<Vec<_>>())
+                .bind(cursors.iter().map(|cursor| cursor.after.1).collect::<Vec<_>>())
                 .bind(limit)
                 .fetch_all(&mut **connection)
                 .await?
             }
             Db::Sqlite(connection) => {
-                let from = cursors.iter().map(|cursor| cursor.from).min();
+                let after = cursors.iter().map(|cursor| cursor.after).min();
+                let (event, endpoint) = after.unwrap_or((EventId(0), EndpointId(0)));
                 sqlx::query_as(
                     "SELECT CAST(slot AS TEXT) AS slot, event_id, endpoint_id, tenant, shard, run, attempt, rung, due_at
                      FROM snaphook_queue
-                     WHERE state = 0 AND event_id >= $1
-                     ORDER BY event_id, slot LIMIT $2",
+                     WHERE state = 0 AND (event_id, endpoint_id) > ($1, $2)
+                     ORDER BY event_id, endpoint_id LIMIT $3",
                 )
-                .bind(from.unwrap_or(EventId(0)))
+                .bind(event)
+                .bind(endpoint)
                 .bind(limit)
                 .fetch_all(&mut **connection)
                 .await?

@@ -1,0 +1,378 @@
+//! The owner's memory: what may go next, fairly. Pure: no I/O, no clock.
+//!
+//! Each endpoint has a lane: a short ring of rows that are here, and the knowledge of when the
+//! next of those that stayed in the database is due. Turns go round over tenants, then over each
+//! tenant's lanes, one row a turn, so that no backlog stands in another's way. Rows over a
+//! ring's size are parked: they wait in the database, where they cost nothing.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::{
+    domain::{
+        id::{EndpointId, EventId},
+        time::Timestamp,
+    },
+    store::Row,
+};
+
+/// An attempt that takes longer marks its lane as slow. Healthy receivers answer in a second.
+const SLOW: Duration = Duration::from_secs(2);
+
+/// Rows in all rings together beyond which each lane keeps one only: ids, some 200 bytes each.
+const ROWS_MAX: usize = 16_384;
+
+/// What the lanes need to know of an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneSettings {
+    /// Whose it is.
+    pub tenant: Arc<str>,
+    /// Its shard.
+    pub shard: i16,
+    /// Requests that may be under way at once.
+    pub cap: usize,
+    /// Paused or disabled: nothing goes until that changes.
+    pub held: bool,
+}
+
+#[derive(Debug)]
+struct Lane {
+    settings: LaneSettings,
+    ring: VecDeque<Row>,
+    in_flight: usize,
+    /// The cap as of now: halved when the receiver asks for less, grown back by successes.
+    cap: usize,
+    slow: bool,
+    /// Nothing goes before then, for the receiver said so.
+    rests_until: Timestamp,
+    /// The soonest due time of what is parked; `None` when nothing is.
+    parked_due: Option<Timestamp>,
+    /// Whether it stands in its tenant's queue of turns.
+    in_turn: bool,
+}
+
+/// What to do with a fresh row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// It is in its ring now.
+    Taken,
+    /// It was here already.
+    Known,
+    /// Its lane is full, held or unknown: it is to be parked.
+    Park,
+}
+
+/// All lanes of the shards that are ours.
+#[derive(Debug)]
+pub struct Lanes {
+    lanes: HashMap<EndpointId, Lane>,
+    known: HashSet<(EventId, EndpointId)>,
+    tenants: VecDeque<Arc<str>>,
+    turns: HashMap<Arc<str>, VecDeque<EndpointId>>,
+    /// Lanes that have something parked, by when it is due.
+    parked: BTreeSet<(Timestamp, EndpointId)>,
+    rows: usize,
+    in_flight: usize,
+    slow_in_flight: usize,
+    slots: usize,
+}
+
+impl Lanes {
+    /// For at most `slots` requests at once, over all endpoints.
+    pub fn new(slots: usize) -> Self {
+        Self {
+            lanes: HashMap::new(),
+            known: HashSet::new(),
+            tenants: VecDeque::new(),
+            turns: HashMap::new(),
+            parked: BTreeSet::new(),
+            rows: 0,
+            in_flight: 0,
+            slow_in_flight: 0,
+            slots,
+        }
+    }
+
+    /// Takes an endpoint's settings, new or changed. When it is held, its rows leave the memory:
+    /// they wait in the database, the fresh ones to be found by the sweep.
+    pub fn set(&mut self, endpoint: EndpointId, settings: LaneSettings) {
+        let lane = self.lanes.entry(endpoint).or_insert_with(|| Lane {
+            cap: settings.cap,
+            settings: settings.clone(),
+            ring: VecDeque::new(),
+            in_flight: 0,
+            slow: false,
+            rests_until: Timestamp::default(),
+            parked_due: None,
+            in_turn: false,
+        });
+        lane.cap = if settings.cap == lane.settings.cap { lane.cap } else { settings.cap };
+        lane.settings = settings;
+        let due = lane.parked_due;
+        self.set_parked(endpoint, due);
+        self.give_turn(endpoint);
+    }
+
+    /// Whether this endpoint's settings are here.
+    pub fn knows(&self, endpoint: EndpointId) -> bool {
+        self.lanes.contains_key(&endpoint)
+    }
+
+    /// Offers a fresh row.
+    pub fn offer(&mut self, row: Row, now: Timestamp) -> Offer {
+        let pair = (row.event_id, row.endpoint_id);
+        if self.known.contains(&pair) {
+            return Offer::Known;
+        }
+        let crowded = self.rows >= ROWS_MAX;
+        let Some(lane) = self.lanes.get_mut(&row.endpoint_id) else { return Offer::Park };
+        // What is parked and due came earlier; it goes first.
+        let behind = lane.parked_due.is_some_and(|due| due <= now);
+        if lane.settings.held || behind || lane.ring.len() >= lane.ring_size(crowded) {
+            return Offer::Park;
+        }
+        lane.ring.push_back(row);
+        self.rows += 1;
+        self.known.insert(pair);
+        self.give_turn(pair.1);
+        Offer::Taken
+    }
+
+    /// Takes note that rows were parked, the soonest of them due then.
+    pub fn park(&mut self, endpoint: EndpointId, due: Timestamp) {
+        let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
+        if lane.parked_due.is_none_or(|soonest| due < soonest) {
+            self.set_parked(endpoint, Some(due));
+        }
+    }
+
+    /// The lanes of which to read what is parked, and how many rows of each: those that are due
+    /// and have room.
+    pub fn to_read(&self, now: Timestamp, most: usize) -> Vec<(i16, EndpointId, usize)> {
+        let crowded = self.rows >= ROWS_MAX;
+        let due = self.parked.range(..=(now, EndpointId(i64::MAX)));
+        due.filter_map(|(_, endpoint)| {
+            let lane = &self.lanes[endpoint];
+            let room = lane.room(crowded);
+            // What is here lies in the same table and is read along, and one row more tells
+            // when the next is due.
+            let limit = lane.ring.len() + lane.in_flight + room + 1;
+            let may_go = room > 0 && lane.rests_until <= now;
+            may_go.then_some((lane.settings.shard, *endpoint, limit))
+        })
+        .take(most)
+        .collect()
+    }
+
+    /// Takes what a lane's read gave, the soonest first; `limit` is what was asked for.
+    pub fn fill(&mut self, endpoint: EndpointId, rows: Vec<Row>, limit: usize, now: Timestamp) {
+        let crowded = self.rows >= ROWS_MAX;
+        let exhausted = rows.len() < limit;
+        let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
+        let mut next_due = None;
+        let mut last_due = now;
+        for row in rows {
+            let pair = (row.event_id, row.endpoint_id);
+            last_due = row.due_at;
+            if self.known.contains(&pair) {
+                continue;
+            }
+            if row.due_at > now || lane.ring.len() >= lane.ring_size(crowded) {
+                next_due = Some(row.due_at);
+                break;
+            }
+            lane.ring.push_back(row);
+            self.rows += 1;
+            self.known.insert(pair);
+        }
+        let unread = (!exhausted).then_some(last_due);
+        self.set_parked(endpoint, next_due.or(unread));
+        self.give_turn(endpoint);
+    }
+
+    /// Takes up to `most` rows whose turn it is. Each is in flight until it is given back by
+    /// [`Lanes::finish`].
+    pub fn next(&mut self, now: Timestamp, most: usize) -> Vec<Row> {
+        let mut taken = Vec::new();
+        // Each lane that cannot go now is looked at once a call, then stays out of turn.
+        let mut waiting = Vec::new();
+        while taken.len() < most && self.in_flight < self.slots {
+            let Some(tenant) = self.tenants.pop_front() else { break };
+            let Some(turns) = self.turns.get_mut(&tenant) else { continue };
+            let endpoint = turns.pop_front();
+            if turns.is_empty() {
+                self.turns.remove(&tenant);
+            } else {
+                self.tenants.push_back(tenant);
+            }
+            let Some(endpoint) = endpoint else { continue };
+            let Some(lane) = self.lanes.get_mut(&endpoint) else { continue };
+            lane.in_turn = false;
+            if lane.settings.held || lane.in_flight >= lane.cap {
+                continue;
+            }
+            // Slow receivers never take more than half the slots.
+            if lane.rests_until > now || (lane.slow && self.slow_in_flight >= self.slots / 2) {
+                waiting.push(endpoint);
+                continue;
+            }
+            let Some(row) = lane.ring.pop_front() else { continue };
+            lane.in_flight += 1;
+            self.slow_in_flight += usize::from(lane.slow);
+            self.in_flight += 1;
+            self.rows -= 1;
+            taken.push(row);
+            self.give_turn(endpoint);
+        }
+        for endpoint in waiting {
+            self.give_turn(endpoint);
+        }
+        taken
+    }
+
+    /// Gives a row back: its attempt is over, or did not take place. `due` when it stays in the
+    /// queue.
+    pub fn finish(&mut self, row: &Row, due: Option<Timestamp>, took: Duration, success: bool) {
+        self.known.remove(&(row.event_id, row.endpoint_id));
+        let Some(lane) = self.lanes.get_mut(&row.endpoint_id) else { return };
+        if lane.in_flight == 0 {
+            return; // the shard was lost and taken again in between
+        }
+        lane.in_flight -= 1;
+        self.in_flight -= 1;
+        self.slow_in_flight = self.slow_in_flight.saturating_sub(usize::from(lane.slow));
+        let slow = took > SLOW;
+        if slow != lane.slow {
+            lane.slow = slow;
+            let others = lane.in_flight;
+            self.slow_in_flight = if slow {
+                self.slow_in_flight + others
+            } else {
+                self.slow_in_flight.saturating_sub(others)
+            };
+        }
+        if success {
+            lane.cap = (lane.cap + 1).min(lane.settings.cap);
+        }
+        if let Some(due) = due {
+            self.park(row.endpoint_id, due);
+        }
+        self.give_turn(row.endpoint_id);
+    }
+
+    /// The receiver asks for less: nothing goes before `until`, then half as much at once.
+    pub fn slow_down(&mut self, endpoint: EndpointId, until: Timestamp) {
+        let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
+        lane.rests_until = lane.rests_until.max(until);
+        lane.cap = (lane.cap / 2).max(1);
+    }
+
+    /// Forgets a row that waits in its ring. False when it is in flight or not here.
+    pub fn let_go(&mut self, event: EventId, endpoint: EndpointId) -> bool {
+        let Some(lane) = self.lanes.get_mut(&endpoint) else { return false };
+        let Some(place) = lane.ring.iter().position(|row| row.event_id == event) else {
+            return false;
+        };
+        lane.ring.remove(place);
+        self.rows -= 1;
+        self.known.remove(&(event, endpoint));
+        true
+    }
+
+    /// Forgets all rows of an endpoint that wait here, and gives them.
+    pub fn clear(&mut self, endpoint: EndpointId) -> Vec<Row> {
+        let Some(lane) = self.lanes.get_mut(&endpoint) else { return Vec::new() };
+        let rows: Vec<Row> = lane.ring.drain(..).collect();
+        self.rows -= rows.len();
+        for row in &rows {
+            self.known.remove(&(row.event_id, row.endpoint_id));
+        }
+        rows
+    }
+
+    /// Forgets a shard that is not ours any more. What is in flight finishes late.
+    pub fn remove_shard(&mut self, shard: i16) {
+        let gone: Vec<EndpointId> = self
+            .lanes
+            .iter()
+            .filter(|(_, lane)| lane.settings.shard == shard)
+            .map(|(endpoint, _)| *endpoint)
+            .collect();
+        for endpoint in gone {
+            self.clear(endpoint);
+            self.set_parked(endpoint, None);
+            if let Some(lane) = self.lanes.remove(&endpoint) {
+                self.in_flight -= lane.in_flight;
+                self.slow_in_flight -= if lane.slow { lane.in_flight } else { 0 };
+            }
+        }
+        let lanes = &self.lanes;
+        self.known.retain(|(_, endpoint)| lanes.contains_key(endpoint));
+    }
+
+    /// Whether any lane of a shard has a request under way.
+    pub fn is_busy(&self, shard: i16) -> bool {
+        self.lanes.values().any(|lane| lane.settings.shard == shard && lane.in_flight > 0)
+    }
+
+    /// When the next parked row is due, or a lane has rested.
+    pub fn next_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let resting = self.lanes.values().filter(|lane| lane.in_turn && lane.rests_until > now);
+        let rested = resting.map(|lane| lane.rests_until).min();
+        let crowded = self.rows >= ROWS_MAX;
+        let due = self
+            .parked
+            .iter()
+            .find(|(due, endpoint)| *due > now || self.lanes[endpoint].room(crowded) > 0)
+            .map(|(due, endpoint)| (*due).max(self.lanes[endpoint].rests_until));
+        [rested, due].into_iter().flatten().min()
+    }
+
+    /// Requests under way.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Rows that wait in rings.
+    pub fn waiting(&self) -> usize {
+        self.rows
+    }
+
+    fn set_parked(&mut self, endpoint: EndpointId, due: Option<Timestamp>) {
+        let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
+        if let Some(before) = lane.parked_due {
+            self.parked.remove(&(before, endpoint));
+        }
+        lane.parked_due = due;
+        // What is held is not due, however long it waits.
+        self.parked.extend(due.filter(|_| !lane.settings.held).map(|due| (due, endpoint)));
+    }
+
+    fn give_turn(&mut self, endpoint: EndpointId) {
+        let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
+        let ready = !lane.settings.held && lane.in_flight < lane.cap && !lane.ring.is_empty();
+        if !ready || lane.in_turn {
+            return;
+        }
+        lane.in_turn = true;
+        let tenant = lane.settings.tenant.clone();
+        let turns = self.turns.entry(tenant.clone()).or_default();
+        if turns.is_empty() {
+            self.tenants.push_back(tenant);
+        }
+        turns.push_back(endpoint);
+    }
+}
+
+impl Lane {
+    fn ring_size(&self, crowded: bool) -> usize {
+        if crowded { 1 } else { 2 * self.settings.cap }
+    }
+
+    fn room(&self, crowded: bool) -> usize {
+        self.ring_size(crowded).saturating_sub(self.ring.len())
+    }
+}

@@ -1,0 +1,235 @@
+//! How far the fresh rows were read. Pure: no I/O, no clock.
+//!
+//! Ids are given before commits, so a row may appear behind the place that was read already.
+//! Three scans share the work: the hot one reads what is new, with a little slack; the late one
+//! goes back a few seconds, often enough to be prompt; the sweep goes back to the beginning, for
+//! a transaction may stay open as long as it likes. The first two are for speed, the last is for
+//! truth.
+
+use std::{collections::HashMap, time::Duration};
+
+use crate::{
+    domain::{
+        id::{EndpointId, EventId, first_id_at},
+        time::Timestamp,
+    },
+    store::{Cursor, Row},
+};
+
+/// Rows of one page of one shard.
+pub const PAGE: i64 = 200;
+
+/// How far back the hot scan looks: commits of concurrent emits pass each other by milliseconds.
+const HOT_SLACK: Duration = Duration::from_millis(10);
+
+/// How far back the late scan looks: business transactions that take longer are the sweep's.
+const LATE_SLACK: Duration = Duration::from_secs(2);
+
+/// How often the late scan runs while events come in.
+const LATE_EVERY: Duration = Duration::from_millis(200);
+
+/// How often everything is read from the beginning.
+const SWEEP_EVERY: Duration = Duration::from_secs(30);
+
+type Place = (EventId, EndpointId);
+
+const BEGINNING: Place = (EventId(0), EndpointId(0));
+
+/// The three scans of one shard, or of all shards at once.
+#[derive(Clone, Copy, Debug)]
+struct Scans {
+    /// The furthest place that was ever read.
+    hot: Place,
+    /// Where a scan that goes back is now; `None` when there is none.
+    back: Option<Place>,
+    late_at: Timestamp,
+    sweep_at: Timestamp,
+    /// Whether the hot scan has more to read at once.
+    more: bool,
+}
+
+/// The scans of all shards that are ours.
+#[derive(Debug, Default)]
+pub struct AllScans {
+    shards: HashMap<i16, Scans>,
+}
+
+/// One page to read: where, and by which scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The shard and the place.
+    pub cursor: Cursor,
+    back: bool,
+}
+
+impl AllScans {
+    /// Begins to read a shard from the beginning. No effect on one that is read already.
+    pub fn add(&mut self, shard: i16, now: Timestamp) {
+        self.shards.entry(shard).or_insert(Scans {
+            hot: BEGINNING,
+            back: None,
+            late_at: now + LATE_EVERY,
+            sweep_at: now + SWEEP_EVERY,
+            more: true,
+        });
+    }
+
+    /// Stops to read a shard.
+    pub fn remove(&mut self, shard: i16) {
+        self.shards.remove(&shard);
+    }
+
+    /// The pages to read now. The hot scan of every shard is always among them.
+    pub fn pages(&mut self, now: Timestamp) -> Vec<Page> {
+        let mut pages = Vec::with_capacity(self.shards.len());
+        for (shard, scans) in &mut self.shards {
+            if scans.back.is_none() {
+                scans.back = scans.start_back(now);
+            }
+            let page = |after, back| Page { cursor: Cursor { shard: *shard, after }, back };
+            let slack = if scans.more { scans.hot } else { before(scans.hot, HOT_SLACK) };
+            pages.push(page(slack, false));
+            pages.extend(scans.back.map(|place| page(place, true)));
+        }
+        pages
+    }
+
+    /// Takes note of what a page held.
+    pub fn read(&mut self, page: &Page, rows: &[Row]) {
+        let Some(scans) = self.shards.get_mut(&page.cursor.shard) else { return };
+        let last = rows.last().map(|row| (row.event_id, row.endpoint_id));
+        let full = i64::try_from(rows.len()).unwrap_or(i64::MAX) >= PAGE;
+        if page.back {
+            // It ends where the hot scan has been: all behind that is the hot scan's own.
+            scans.back = last.filter(|place| full && *place < scans.hot);
+        } else {
+            scans.hot = scans.hot.max(last.unwrap_or(scans.hot));
+            scans.more = full;
+        }
+    }
+
+    /// Whether a page was full, so that there is more to read at once.
+    pub fn have_more(&self) -> bool {
+        self.shards.values().any(|scans| scans.more || scans.back.is_some())
+    }
+
+    /// When the next scan that goes back is to begin.
+    pub fn next_at(&self) -> Option<Timestamp> {
+        self.shards.values().map(|scans| scans.sweep_at.min(scans.late_at)).min()
+    }
+}
+
+impl Scans {
+    fn start_back(&mut self, now: Timestamp) -> Option<Place> {
+        if now >= self.sweep_at {
+            (self.sweep_at, self.late_at) = (now + SWEEP_EVERY, now + LATE_EVERY);
+            return Some(BEGINNING);
+        }
+        // A clock that was set back must not silence the scans until it has caught up.
+        if self.sweep_at > now + SWEEP_EVERY {
+            self.sweep_at = now;
+        }
+        // Nothing came in for a while: nothing can be late but what the sweep finds.
+        let quiet = self.hot.0.created_at() + 2 * LATE_SLACK < now;
+        if now < self.late_at && self.late_at <= now + LATE_EVERY || quiet {
+            if quiet {
+                self.late_at = self.sweep_at;
+            }
+            return None;
+        }
+        self.late_at = now + LATE_EVERY;
+        Some(before(self.hot, LATE_SLACK))
+    }
+}
+
+fn before(place: Place, slack: Duration) -> Place {
+    if place == BEGINNING {
+        return BEGINNING;
+    }
+    (EventId(first_id_at(place.0.created_at() - slack)), EndpointId(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Timestamp = Timestamp::from_seconds(1_800_000_000);
+
+    fn row(at: Timestamp, endpoint: i64) -> Row {
+        Row {
+            slot: String::new(),
+            event_id: EventId(first_id_at(at) + 1),
+            endpoint_id: EndpointId(endpoint),
+            tenant: "acme".to_owned(),
+            shard: 3,
+            run: 0,
+            attempt: 0,
+            rung: 0,
+            due_at: at,
+        }
+    }
+
+    /// Reads once, as the owner does, and gives what was seen of `table`.
+    fn read_once(scans: &mut AllScans, table: &[Row], now: Timestamp) -> Vec<EventId> {
+        let mut seen = Vec::new();
+        for page in scans.pages(now) {
+            let place = |row: &Row| (row.event_id, row.endpoint_id);
+            let mut rows: Vec<Row> =
+                table.iter().filter(|row| place(row) > page.cursor.after).cloned().collect();
+            rows.sort_by_key(place);
+            rows.truncate(usize::try_from(PAGE).unwrap());
+            scans.read(&page, &rows);
+            seen.extend(rows.iter().map(|row| row.event_id));
+        }
+        seen
+    }
+
+    #[test]
+    fn a_row_behind_the_hot_scan_is_found_by_the_scan_that_reaches_so_far() {
+        for (age, wait, why) in [
+            (Duration::from_millis(5), Duration::ZERO, "the hot scan's slack"),
+            (Duration::from_secs(1), LATE_EVERY, "the late scan"),
+            (Duration::from_hours(3), SWEEP_EVERY, "the sweep, however long it was open"),
+        ] {
+            let mut scans = AllScans::default();
+            scans.add(3, START);
+            let mut table = vec![row(START, 1)];
+            read_once(&mut scans, &table, START);
+            read_once(&mut scans, &table, START);
+
+            let late = row(START - age, 1);
+            table.push(late.clone());
+            let seen = read_once(&mut scans, &table, START + wait);
+
+            assert!(seen.contains(&late.event_id), "{why}");
+        }
+    }
+
+    #[test]
+    fn an_event_of_more_endpoints_than_a_page_is_read_whole() {
+        let table: Vec<Row> = (0..PAGE * 3).map(|endpoint| row(START, endpoint + 1)).collect();
+        let mut scans = AllScans::default();
+        scans.add(3, START);
+
+        let mut rows = 0;
+        while scans.have_more() {
+            rows += read_once(&mut scans, &table, START).len();
+        }
+
+        assert!(rows >= table.len(), "{rows} of {}", table.len());
+    }
+
+    #[test]
+    fn a_clock_set_back_does_not_silence_the_sweep() {
+        let mut scans = AllScans::default();
+        scans.add(3, START);
+        read_once(&mut scans, &[], START);
+        let earlier = START - Duration::from_hours(2);
+        let late = row(earlier - Duration::from_mins(1), 1);
+
+        read_once(&mut scans, &[], earlier);
+        let seen = read_once(&mut scans, std::slice::from_ref(&late), earlier + SWEEP_EVERY);
+
+        assert_eq!(seen.first(), Some(&late.event_id));
+    }
+}
