@@ -263,6 +263,18 @@ impl Lanes {
         self.give_turn(row.endpoint_id);
     }
 
+    /// Gives a row back to the front of its ring: its attempt did not take place.
+    pub fn put_back(&mut self, row: Row) {
+        let endpoint = row.endpoint_id;
+        let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
+        lane.in_flight = lane.in_flight.saturating_sub(1);
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.slow_in_flight = self.slow_in_flight.saturating_sub(usize::from(lane.slow));
+        lane.ring.push_front(row);
+        self.rows += 1;
+        self.give_turn(endpoint);
+    }
+
     /// The receiver asks for less: nothing goes before `until`, then half as much at once.
     pub fn slow_down(&mut self, endpoint: EndpointId, until: Timestamp) {
         let Some(lane) = self.lanes.get_mut(&endpoint) else { return };

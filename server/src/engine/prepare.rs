@@ -105,6 +105,16 @@ impl ReadyEndpoint {
         })
     }
 
+    /// Where requests go.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// For a whole attempt.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// The secrets that sign at `now`, the newest first.
     fn live(&self, now: Timestamp) -> impl Iterator<Item = &Secret> + Clone {
         let live = move |secret: &&EndpointSecret| secret.expires_at.is_none_or(|end| now < end);

@@ -62,6 +62,13 @@ pub struct Page {
     back: bool,
 }
 
+impl Page {
+    /// Whether it belongs to a scan that goes back.
+    pub fn goes_back(&self) -> bool {
+        self.back
+    }
+}
+
 impl AllScans {
     /// Begins to read a shard from the beginning. No effect on one that is read already.
     pub fn add(&mut self, shard: i16, now: Timestamp) {

@@ -52,6 +52,24 @@ pub struct Finished {
 }
 
 impl Finished {
+    /// An ending that somebody asked for.
+    pub fn canceled(row: Row, now: Timestamp, detail: String) -> Self {
+        Self {
+            row,
+            mark: Mark::Canceled,
+            cause: None,
+            due_at: now,
+            sent: false,
+            counted: false,
+            started_at: now,
+            took: Duration::ZERO,
+            status: None,
+            reason: None,
+            detail,
+            response: None,
+        }
+    }
+
     fn pair(&self) -> (EventId, EndpointId) {
         (self.row.event_id, self.row.endpoint_id)
     }

@@ -23,6 +23,7 @@ pub mod seal;
 pub mod secrets;
 mod shards;
 mod subscriptions;
+mod upkeep;
 
 use std::sync::Arc;
 

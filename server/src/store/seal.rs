@@ -17,6 +17,11 @@ use base64::{
 };
 use zeroize::Zeroizing;
 
+use crate::domain::{
+    id::{EndpointId, SecretId},
+    tenant::TenantId,
+};
+
 const VERSION: u8 = 1;
 const KEY_ID_BYTES: usize = 8;
 const NONCE_BYTES: usize = 12;
@@ -113,6 +118,18 @@ pub struct Place<'a> {
     pub tenant: &'a str,
     /// The row's id.
     pub row: i64,
+}
+
+impl<'a> Place<'a> {
+    /// Where an endpoint's header values and private key live.
+    pub fn of_endpoint(tenant: &'a TenantId, endpoint: EndpointId) -> Self {
+        Self { table: "endpoints", tenant: tenant.as_str(), row: endpoint.0 }
+    }
+
+    /// Where a secret's text lives.
+    pub fn of_secret(tenant: &'a TenantId, secret: SecretId) -> Self {
+        Self { table: "secrets", tenant: tenant.as_str(), row: secret.0 }
+    }
 }
 
 impl Place<'_> {

@@ -1,0 +1,217 @@
+//! One attempt: check, prepare, send, classify, settle. No transaction is open while the receiver
+//! thinks: a slow endpoint must never hold a database connection.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::FutureExt;
+
+use super::{
+    Engine,
+    detail::Detail,
+    first::Check,
+    live::LiveEndpoint,
+    prepare::{Parcel, prepare},
+};
+use crate::{
+    domain::{
+        attempt::Mark,
+        delivery::{Cause, Next, settle},
+        event::Event,
+        format::EventView,
+        id::DeliveryId,
+        outcome::{Outcome, Plain, Reason, classify},
+        schema::Schema,
+        time::Timestamp,
+    },
+    store::{Finished, Row},
+    world::{Response, SendError, Sent, Timings},
+};
+
+/// A delivery whose turn it is, with all that its attempt needs.
+#[derive(Clone)]
+pub struct Job {
+    /// Its row.
+    pub row: Row,
+    /// The event; `None` when its payload is gone.
+    pub event: Option<Arc<Event>>,
+    /// The endpoint.
+    pub endpoint: Arc<LiveEndpoint>,
+    /// The schema to check before attempt 1, if the event was not checked at its door.
+    pub check: Check<Arc<Schema>>,
+    /// Of the lease that it was taken under.
+    pub epoch: i64,
+}
+
+/// An attempt that is over, and what the lanes should know of it.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// What to write.
+    pub finished: Finished,
+    /// The receiver asked all requests to wait until then.
+    pub slow_until: Option<Timestamp>,
+    /// Of the lease that the job was taken under.
+    pub epoch: i64,
+}
+
+/// How long 429 and 503 without `Retry-After` hold an endpoint: a second lets a burst pass.
+const SLOW_PAUSE: Duration = Duration::from_secs(1);
+
+impl Engine {
+    /// Carries one delivery through one attempt. Never fails: a defect of our own is an outcome
+    /// too, so that no payload and no answer can stop the pipeline.
+    pub async fn attempt(&self, job: &Job) -> Done {
+        let (started_at, before) = (self.now(), self.world.monotonic());
+        let steps = async {
+            if let Some(finished) = self.without_request(job, started_at) {
+                return Done { finished, slow_until: None, epoch: job.epoch };
+            }
+            let sent = self.send(job, started_at).await;
+            self.conclude(job, started_at, &sent)
+        };
+        AssertUnwindSafe(steps).catch_unwind().await.unwrap_or_else(|panic| {
+            let delivery = DeliveryId { event: job.row.event_id, endpoint: job.row.endpoint_id };
+            tracing::error!(%delivery, "an attempt panicked: {}", words_of(&*panic));
+            let detail = "a defect of snaphook; its log has more".to_owned();
+            let took = self.world.monotonic().saturating_sub(before);
+            self.conclude(job, started_at, &failed(Plain::Internal, detail, took))
+        })
+    }
+
+    /// Prepares and sends. What cannot be prepared fails as if it had been sent.
+    async fn send(&self, job: &Job, now: Timestamp) -> Sent {
+        let Some(event) = &job.event else {
+            let gone = "the event's payload is not there any more".to_owned();
+            return failed(Plain::InvalidRequest, gone, Duration::ZERO);
+        };
+        let request = match &job.endpoint.ready {
+            Ok(endpoint) => {
+                let parcel = Parcel {
+                    event: EventView {
+                        id: event.id,
+                        tenant: &event.tenant,
+                        event_type: &event.event_type,
+                        version: event.version.as_deref(),
+                        occurred_at: event.occurred_at,
+                        payload: &event.payload,
+                        content_type: event.content_type.as_deref(),
+                    },
+                    traceparent: event.traceparent.as_deref(),
+                    endpoint,
+                    base_url: &self.settings.base_url,
+                };
+                prepare(&parcel, now).map_err(|error| error.to_string())
+            }
+            Err(problem) => Err(problem.clone()),
+        };
+        match request {
+            Ok(request) => self.world.send(request).await,
+            Err(problem) => failed(Plain::InvalidRequest, problem, Duration::ZERO),
+        }
+    }
+
+    fn conclude(&self, job: &Job, started_at: Timestamp, sent: &Sent) -> Done {
+        let now = self.now();
+        let endpoint = &job.endpoint;
+        let outcome = match &sent.result {
+            Ok(response) => {
+                let retry_after = single(response, "retry-after");
+                classify(response.status, retry_after, &endpoint.final_statuses, now)
+            }
+            Err(error) => Outcome::from(error.reason),
+        };
+        let reason = match (&sent.result, outcome) {
+            (_, Outcome::Delivered) => None,
+            (Ok(_), _) => Some(Reason::Plain(Plain::Status).name()),
+            (Err(error), _) => Some(error.reason.name()),
+        };
+        let rung = u32::try_from(job.row.rung).unwrap_or(u32::MAX);
+        let (jitter, chance) = (self.settings.jitter, self.world.random());
+        let next = settle(rung, outcome, &endpoint.schedule, jitter, now, chance);
+        let (mark, cause, due_at) = match next {
+            Next::Retry { due } => (Mark::Retry, None, due),
+            Next::Delivered => (Mark::Delivered, None, now),
+            Next::Dead(cause) => (Mark::Dead, Some(cause), now),
+        };
+        let url = endpoint.ready.as_ref().map_or("", |ready| ready.url());
+        let detail = Detail::of(url, &self.settings.node, sent).to_json();
+        let response = sent.result.as_ref().ok();
+        self.metrics.attempt(reason.unwrap_or("delivered"), sent.timings.total);
+        if let Err(SendError { reason: Reason::Blocked(verdict), .. }) = &sent.result {
+            self.metrics.guard_refusal(verdict.name());
+        }
+        if job.row.attempt == 0 {
+            self.metrics.delivery_latency(started_at.since(job.row.event_id.created_at()));
+        }
+        Done {
+            slow_until: slow_until(outcome, now),
+            epoch: job.epoch,
+            finished: Finished {
+                row: job.row.clone(),
+                mark,
+                cause,
+                due_at,
+                sent: true,
+                counted: true,
+                started_at,
+                took: sent.timings.total,
+                status: response.map(|response| response.status),
+                reason,
+                detail,
+                response: response.map(|response| response.body.clone()).filter(|b| !b.is_empty()),
+            },
+        }
+    }
+
+    /// What ends without a request: an event that the filter does not want, or that is invalid.
+    fn without_request(&self, job: &Job, now: Timestamp) -> Option<Finished> {
+        let (mark, cause, problem) = super::first::judge(job)?;
+        let detail = Detail {
+            node: self.settings.node.clone(),
+            error: (!problem.is_empty()).then_some(problem),
+            ..Detail::default()
+        };
+        Some(Finished {
+            row: job.row.clone(),
+            mark,
+            cause,
+            due_at: now,
+            sent: false,
+            counted: false,
+            started_at: now,
+            took: Duration::ZERO,
+            status: None,
+            reason: cause.map(Cause::name),
+            detail: detail.to_json(),
+            response: None,
+        })
+    }
+}
+
+fn slow_until(outcome: Outcome, now: Timestamp) -> Option<Timestamp> {
+    match outcome {
+        Outcome::Failed { slow: true, retry_after } => {
+            Some(now + retry_after.unwrap_or(SLOW_PAUSE).max(SLOW_PAUSE))
+        }
+        _ => None,
+    }
+}
+
+/// A header's value if it is there once; twice says nothing that could be followed.
+fn single<'a>(response: &'a Response, name: &str) -> Option<&'a [u8]> {
+    let mut values = response.headers.get_all(name).iter();
+    let first = values.next()?;
+    values.next().is_none().then(|| first.as_bytes())
+}
+
+fn failed(reason: Plain, detail: String, total: Duration) -> Sent {
+    Sent {
+        result: Err(SendError { reason: reason.into(), detail }),
+        timings: Timings { total, ..Timings::default() },
+        address: None,
+    }
+}
+
+fn words_of(panic: &(dyn std::any::Any + Send)) -> &str {
+    let owned = panic.downcast_ref::<String>().map(String::as_str);
+    owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no words")
+}

@@ -1,0 +1,155 @@
+//! Outcomes are gathered and written together. While one batch is written the next gathers, so
+//! that batches are as large as the load makes them, and a lone result is written at once.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::FutureExt;
+use tokio::sync::mpsc;
+
+use super::{Engine, attempt::Done};
+use crate::{
+    domain::{attempt::Mark, delivery::Cause, delivery::State, endpoint_state::EndpointState, id::EndpointId},
+    store::{Completion, Dialect, Finished, StoreError},
+};
+
+/// Rows of one batch: beyond a hundred or two nothing is gained.
+pub const BATCH: usize = 200;
+
+/// The pause after the database refused a batch; doubled up to [`PAUSE_MAX`].
+const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// A batch that is written, for the lanes to take note of.
+pub struct Written {
+    /// What was done.
+    pub done: Vec<Done>,
+    /// What it came to.
+    pub completion: Completion,
+}
+
+impl Engine {
+    /// Writes a batch. On an error it is not known whether it was written: the same batch may be
+    /// completed again.
+    pub async fn complete(&self, batch: &[Finished]) -> Result<Completion, StoreError> {
+        let (now, begun) = (self.now(), self.world.monotonic());
+        let completion = match self.store.dialect() {
+            Dialect::Postgres => self.store.read_engine().await?.complete(batch, now).await?,
+            Dialect::Sqlite => {
+                let mut tx = self.store.begin_engine().await?;
+                let completion = tx.complete(batch, now).await?;
+                tx.commit().await?;
+                completion
+            }
+        };
+        self.metrics.database("complete", self.world.monotonic().saturating_sub(begun));
+        for finished in batch {
+            if completion.late.contains(&(finished.row.event_id, finished.row.endpoint_id)) {
+                self.metrics.claim_lost();
+            } else {
+                self.count_ending(finished);
+            }
+        }
+        Ok(completion)
+    }
+
+    fn count_ending(&self, finished: &Finished) {
+        let state = match finished.mark {
+            Mark::Delivered => State::Delivered,
+            Mark::Dead => State::Dead,
+            Mark::Canceled => State::Canceled,
+            Mark::Retry | Mark::Filtered | Mark::Late => return,
+        };
+        self.metrics.delivery_ended(state.name(), finished.cause.map_or("", Cause::name));
+    }
+
+    /// After a 410 nobody is to hear of this endpoint again until its owner enables it.
+    pub async fn disable_gone(&self, finished: &[Finished]) -> Result<(), StoreError> {
+        let gone = finished.iter().filter(|one| one.cause == Some(Cause::Gone));
+        for endpoint in gone.map(|one| one.row.endpoint_id) {
+            self.disable(endpoint, "the receiver answered 410 Gone").await?;
+        }
+        Ok(())
+    }
+
+    async fn disable(&self, endpoint: EndpointId, reason: &str) -> Result<(), StoreError> {
+        let mut tx = self.store.begin_engine().await?;
+        tx.lock_configuration().await?;
+        let row = tx.find_endpoint(endpoint).await?;
+        let Some(mut row) = row.filter(|row| row.state != EndpointState::Disabled) else {
+            return tx.rollback().await;
+        };
+        row.state = EndpointState::Disabled;
+        row.state_reason = Some(reason.to_owned());
+        row.updated_at = self.now();
+        tx.update_endpoint(&mut row).await?;
+        tx.commit().await?;
+        tracing::warn!(%endpoint, "disabled: {reason}");
+        Ok(())
+    }
+
+    /// Writes a batch, however long that takes. Only what the database will never take is left
+    /// out: then its row stays in the queue, and the log says so.
+    async fn complete_surely(&self, batch: &[Finished]) -> Completion {
+        let mut pause = PAUSE;
+        loop {
+            let written = AssertUnwindSafe(self.complete(batch)).catch_unwind().await;
+            match written {
+                Ok(Ok(completion)) => return completion,
+                Ok(Err(error)) if error.is_passing() => {
+                    tracing::warn!("could not record {} attempts yet: {error}", batch.len());
+                }
+                Ok(Err(error)) => return self.complete_apart(batch, &error.to_string()).await,
+                Err(_) => return self.complete_apart(batch, "a panic").await,
+            }
+            rest(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// One of them is poison: each alone, and the poisonous one without what may be its poison.
+    async fn complete_apart(&self, batch: &[Finished], problem: &str) -> Completion {
+        tracing::error!("could not record {} attempts together: {problem}", batch.len());
+        let mut all = Completion::default();
+        for one in batch {
+            let bare = Finished { response: None, detail: "{}".to_owned(), ..one.clone() };
+            for version in [one, &bare] {
+                let version = std::slice::from_ref(version);
+                let written = AssertUnwindSafe(self.complete(version)).catch_unwind().await;
+                if let Ok(Ok(completion)) = written {
+                    all.moved.extend(completion.moved);
+                    all.late.extend(completion.late);
+                    break;
+                }
+                tracing::error!(event = %one.row.event_id, endpoint = %one.row.endpoint_id,
+                    "could not record an attempt");
+            }
+        }
+        all
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "part of the worker: a database that is away")]
+async fn rest(pause: Duration) {
+    tokio::time::sleep(pause).await;
+}
+
+/// Serves until nobody can send any more.
+pub async fn serve(
+    engine: Arc<Engine>,
+    mut done: mpsc::Receiver<Done>,
+    written: mpsc::Sender<Written>,
+) {
+    let mut batch = Vec::with_capacity(BATCH);
+    while done.recv_many(&mut batch, BATCH).await > 0 {
+        let finished: Vec<Finished> = batch.iter().map(|done| done.finished.clone()).collect();
+        let completion = engine.complete_surely(&finished).await;
+        if let Err(error) = engine.disable_gone(&finished).await {
+            tracing::error!("could not disable an endpoint that answered 410: {error}");
+        }
+        let done = std::mem::take(&mut batch);
+        if written.send(Written { done, completion }).await.is_err() {
+            return;
+        }
+        engine.wake();
+    }
+}

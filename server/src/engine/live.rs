@@ -1,0 +1,175 @@
+//! Endpoints as the engine uses them: parsed, opened and ready, kept until they change.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use snaphook_signature::Secret;
+
+use super::{
+    Engine,
+    lanes::LaneSettings,
+    prepare::{EndpointSecret, ReadyEndpoint},
+};
+use crate::{
+    domain::{
+        endpoint::Private, endpoint_state::EndpointState, filter::Filter,
+        final_statuses::FinalStatuses, id::EndpointId, retry::RetrySchedule, time::Timestamp,
+    },
+    store::{EndpointRow, StoreError, Tx, seal::Place},
+};
+
+/// Nothing is sent on settings older than this.
+const STALE: Duration = Duration::from_secs(5);
+
+/// An endpoint, ready for attempts.
+#[derive(Debug)]
+pub struct LiveEndpoint {
+    /// Requests are made of this; or why none can be.
+    pub ready: Result<ReadyEndpoint, String>,
+    /// Its own ladder, or the operator's.
+    pub schedule: RetrySchedule,
+    /// Statuses that end a delivery at once.
+    pub final_statuses: FinalStatuses,
+    /// Which payloads it wants.
+    pub filter: Option<Filter>,
+    /// What the lanes know of it.
+    pub lane: LaneSettings,
+    /// Whether it was deleted: what still waits is for the upkeep to cancel.
+    pub deleted: bool,
+}
+
+/// The endpoints that were asked for, as of some epoch of the configuration.
+#[derive(Default)]
+pub struct LiveEndpoints {
+    endpoints: HashMap<EndpointId, Arc<LiveEndpoint>>,
+    epoch: Option<i64>,
+    /// By the monotonic clock: when it was last known that nothing newer exists.
+    fresh_at: Option<Duration>,
+}
+
+impl LiveEndpoints {
+    /// An endpoint that was loaded before.
+    pub fn get(&self, endpoint: EndpointId) -> Option<&Arc<LiveEndpoint>> {
+        self.endpoints.get(&endpoint)
+    }
+
+    /// Whether requests may start on what is known.
+    pub fn are_fresh(&self, monotonic: Duration) -> bool {
+        self.fresh_at.is_some_and(|at| monotonic.saturating_sub(at) < STALE)
+    }
+
+    /// Loads an endpoint that is not here yet. `None` when there is no such row.
+    pub async fn load(
+        &mut self,
+        engine: &Engine,
+        tx: &mut Tx,
+        endpoint: EndpointId,
+    ) -> Result<Option<Arc<LiveEndpoint>>, StoreError> {
+        if let Some(live) = self.endpoints.get(&endpoint) {
+            return Ok(Some(live.clone()));
+        }
+        let Some(row) = tx.find_endpoint(endpoint).await? else { return Ok(None) };
+        let live = Arc::new(engine.live_endpoint(tx, row).await?);
+        self.endpoints.insert(endpoint, live.clone());
+        Ok(Some(live))
+    }
+
+    /// Reads what changed since the last call. Gives the endpoints that did, of those loaded.
+    pub async fn refresh(
+        &mut self,
+        engine: &Engine,
+        tx: &mut Tx,
+    ) -> Result<Vec<(EndpointId, Arc<LiveEndpoint>)>, StoreError> {
+        let asked_at = engine.world.monotonic();
+        let epoch = tx.config_epoch().await?;
+        let mut changed = Vec::new();
+        if let Some(seen) = self.epoch.filter(|seen| *seen != epoch) {
+            for row in tx.list_endpoints_changed_since(seen).await? {
+                let id = row.id;
+                if self.endpoints.contains_key(&id) {
+                    let live = Arc::new(engine.live_endpoint(tx, row).await?);
+                    self.endpoints.insert(id, live.clone());
+                    changed.push((id, live));
+                }
+            }
+        }
+        self.epoch = Some(epoch);
+        self.fresh_at = Some(asked_at);
+        Ok(changed)
+    }
+
+    /// Forgets the endpoints of a shard.
+    pub fn remove_shard(&mut self, shard: i16) {
+        self.endpoints.retain(|_, live| live.lane.shard != shard);
+    }
+
+    /// Those that were deleted.
+    pub fn deleted(&self) -> Vec<(EndpointId, Arc<LiveEndpoint>)> {
+        let deleted = self.endpoints.iter().filter(|(_, live)| live.deleted);
+        deleted.map(|(endpoint, live)| (*endpoint, live.clone())).collect()
+    }
+
+    /// The configuration's epoch as of the last refresh.
+    pub fn epoch(&self) -> i64 {
+        self.epoch.unwrap_or_default()
+    }
+}
+
+impl Engine {
+    async fn live_endpoint(&self, tx: &mut Tx, row: EndpointRow) -> Result<LiveEndpoint, StoreError> {
+        let secrets = tx.list_live_secrets(row.id, Timestamp(0)).await?;
+        let mut settings = row.settings.clone();
+        let schedule = match &settings.retry_schedule {
+            Some(text) => RetrySchedule::from_text(text).unwrap_or(self.settings.schedule.clone()),
+            None => self.settings.schedule.clone(),
+        };
+        let cap = settings.max_in_flight.unwrap_or(self.settings.max_in_flight).max(1);
+        let lane = LaneSettings {
+            tenant: row.tenant.as_str().into(),
+            shard: row.shard,
+            cap: usize::try_from(cap).unwrap_or(usize::MAX),
+            held: row.state != EndpointState::Active || row.deleted_at.is_some(),
+        };
+        let final_statuses = FinalStatuses::from_texts(&settings.final_statuses).unwrap_or_default();
+        let filter = Filter::parse_setting(&settings.filter);
+        let opened = self.open(&row, &mut settings, &secrets);
+        let ready = opened.and_then(|secrets| {
+            ReadyEndpoint::new(&settings, secrets, self.settings.timeout)
+                .map_err(|error| error.to_string())
+        });
+        let (ready, filter) = match filter {
+            Ok(filter) => (ready, filter),
+            Err(error) => (Err(error.to_string()), None),
+        };
+        let deleted = row.deleted_at.is_some();
+        Ok(LiveEndpoint { ready, schedule, final_statuses, filter, lane, deleted })
+    }
+
+    /// Opens what is sealed. What does not open is the operator's to mend; attempts fail with the
+    /// sentence until then.
+    fn open(
+        &self,
+        row: &EndpointRow,
+        settings: &mut crate::domain::endpoint::EndpointSettings,
+        secrets: &[crate::store::SecretRow],
+    ) -> Result<Vec<EndpointSecret>, String> {
+        if let Some(sealed) = &row.sealed {
+            let place = Place::of_endpoint(&row.tenant, row.id);
+            let plain = self.keyring.open(sealed, place).map_err(|error| error.to_string())?;
+            let private: Private =
+                serde_json::from_slice(&plain).map_err(|error| error.to_string())?;
+            settings.put_private(private);
+        }
+        let mut opened = Vec::with_capacity(secrets.len());
+        for secret in secrets {
+            let place = Place::of_secret(&secret.tenant, secret.id);
+            let plain = self.keyring.open(&secret.sealed, place).map_err(|error| error.to_string())?;
+            let text = std::str::from_utf8(&plain).map_err(|error| error.to_string())?;
+            opened.push(EndpointSecret {
+                id: secret.id,
+                secret: Secret::parse(text).map_err(|error| error.to_string())?,
+                expires_at: secret.expires_at,
+            });
+        }
+        Ok(opened)
+    }
+}

@@ -1,0 +1,441 @@
+//! The owner of shards: what it knows, and the steps by which it turns rows into jobs. Each step
+//! is a function that the worker, or a test, calls when it likes; none of them sends anything.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use super::{
+    Engine,
+    attempt::{Done, Job},
+    detail::Detail,
+    lanes::{Lanes, Offer},
+    leases::Leases,
+    live::{LiveEndpoint, LiveEndpoints},
+    scans::{AllScans, PAGE, Page},
+    schemas::Schemas,
+};
+use crate::{
+    domain::{
+        attempt::Mark,
+        id::{EndpointId, EventId},
+        time::Timestamp,
+    },
+    store::{CommandKind, Completion, Dialect, Finished, Row, SHARDS, StoreError, Tx},
+};
+
+/// Lanes that are read in one turn, so that a turn stays short.
+const LANES_A_TURN: usize = 64;
+
+/// The key of the one cursor that SQLite has for all shards.
+const ALL: i16 = -1;
+
+/// A node's memory of the shards that it owns.
+pub struct Owner {
+    engine: Arc<Engine>,
+    leases: Leases,
+    lanes: Lanes,
+    scans: AllScans,
+    live: LiveEndpoints,
+    schemas: Schemas,
+    /// Requests under way, by shard: a shard is given back when it has none.
+    under_way: HashMap<i16, usize>,
+    /// Shards to give back as soon as nothing of them is under way.
+    leaving: Vec<i16>,
+    /// Whether a process of this name may have owned shards before.
+    first_claim: bool,
+}
+
+impl Owner {
+    /// Owns nothing yet.
+    pub fn new(engine: Arc<Engine>) -> Self {
+        let lanes = Lanes::new(engine.settings.concurrency);
+        Self {
+            engine,
+            leases: Leases::default(),
+            lanes,
+            scans: AllScans::default(),
+            live: LiveEndpoints::default(),
+            schemas: Schemas::default(),
+            under_way: HashMap::new(),
+            leaving: Vec::new(),
+            first_claim: true,
+        }
+    }
+
+    /// Takes, renews and gives back shards, so that all nodes that live have about as many. On
+    /// SQLite the file's lock is the lease of all of them.
+    pub async fn claim(&mut self) -> Result<(), StoreError> {
+        let engine = self.engine.clone();
+        let (asked, now, settings) = (engine.world.monotonic(), engine.now(), &engine.settings);
+        if engine.store.dialect() == Dialect::Sqlite {
+            return if self.first_claim { self.own_all().await } else { Ok(()) };
+        }
+        let (node, lease) = (settings.node.as_str(), settings.lease);
+        let until = now + lease;
+        let mut tx = engine.store.begin_engine().await?;
+        let nodes = tx.mark_node(node, now, lease).await?;
+        let mut granted = Vec::new();
+        let mut lost = Vec::new();
+        if self.first_claim {
+            granted.extend(tx.claim_own_shards(node, until).await?);
+        } else {
+            let renewed = tx.renew_shards(node, until).await?;
+            lost = self.leases.renew(&renewed, asked + lease);
+        }
+        let held = i64::try_from(granted.len()).unwrap_or(0);
+        let wanted = self.leases.wanted(nodes) - held;
+        if wanted > 0 {
+            granted.extend(tx.claim_free_shards(node, now, until, wanted).await?);
+        }
+        tx.commit().await?;
+        for shard in lost {
+            tracing::warn!(shard, "the lease of a shard was lost");
+            self.forget(shard);
+        }
+        self.first_claim = false;
+        let new = self.leases.grant(&granted, asked + lease);
+        self.begin(&new).await?;
+        let surplus = usize::try_from(-self.leases.wanted(nodes)).unwrap_or(0);
+        self.leave(surplus);
+        self.release_left().await
+    }
+
+    async fn own_all(&mut self) -> Result<(), StoreError> {
+        let leases: Vec<_> = (0..SHARDS).map(|id| crate::store::Lease { id, epoch: 0 }).collect();
+        let new = self.leases.grant(&leases, Duration::MAX);
+        self.begin(&new).await?;
+        self.first_claim = false;
+        Ok(())
+    }
+
+    /// Begins to read shards: what waits in their lanes, then what is fresh.
+    async fn begin(&mut self, shards: &[i16]) -> Result<(), StoreError> {
+        if shards.is_empty() {
+            return Ok(());
+        }
+        let engine = self.engine.clone();
+        let mut tx = engine.store.read_engine().await?;
+        for shard in shards {
+            for (endpoint, due) in tx.list_lanes(*shard).await? {
+                self.know(&mut tx, endpoint).await?;
+                self.lanes.park(endpoint, due);
+            }
+            let key = if engine.store.dialect() == Dialect::Sqlite { ALL } else { *shard };
+            self.scans.add(key, engine.now());
+        }
+        Ok(())
+    }
+
+    /// Chooses shards to give back, the idle ones first.
+    fn leave(&mut self, surplus: usize) {
+        let mut shards = self.leases.shards();
+        shards.retain(|shard| !self.leaving.contains(shard));
+        shards.sort_by_key(|shard| (self.under_way.get(shard).copied().unwrap_or(0), *shard));
+        let already = self.leaving.len();
+        for shard in shards.into_iter().take(surplus.saturating_sub(already)) {
+            self.scans.remove(shard);
+            self.lanes.remove_shard(shard);
+            self.live.remove_shard(shard);
+            self.leaving.push(shard);
+        }
+    }
+
+    async fn release_left(&mut self) -> Result<(), StoreError> {
+        let idle = |shard: &i16| self.under_way.get(shard).copied().unwrap_or(0) == 0;
+        let ready: Vec<i16> = self.leaving.iter().copied().filter(idle).collect();
+        if ready.is_empty() {
+            return Ok(());
+        }
+        self.leaving.retain(|shard| !ready.contains(shard));
+        self.release(&ready).await
+    }
+
+    async fn release(&mut self, shards: &[i16]) -> Result<(), StoreError> {
+        let engine = self.engine.clone();
+        let mut tx = engine.store.begin_engine().await?;
+        for shard in shards {
+            if let Some(lease) = self.leases.remove(*shard) {
+                tx.release_shard(&engine.settings.node, lease).await?;
+            }
+        }
+        tx.notify("shards").await?;
+        tx.commit().await
+    }
+
+    /// Gives everything back, so that another node goes on at once. What is still under way will
+    /// be sent again by whoever takes its shard.
+    pub async fn release_all(&mut self) -> Result<(), StoreError> {
+        if self.engine.store.dialect() == Dialect::Sqlite {
+            return Ok(());
+        }
+        let shards = self.leases.shards();
+        for shard in &shards {
+            self.scans.remove(*shard);
+            self.lanes.remove_shard(*shard);
+        }
+        self.release(&shards).await?;
+        let mut tx = self.engine.store.begin_engine().await?;
+        tx.delete_node(&self.engine.settings.node).await?;
+        tx.commit().await
+    }
+
+    fn forget(&mut self, shard: i16) {
+        self.scans.remove(shard);
+        self.lanes.remove_shard(shard);
+        self.live.remove_shard(shard);
+        self.leaving.retain(|leaving| *leaving != shard);
+    }
+
+    /// Reads what changed in the configuration; to be called at least every second.
+    pub async fn refresh(&mut self) -> Result<(), StoreError> {
+        let engine = self.engine.clone();
+        let mut tx = engine.store.read_engine().await?;
+        let mut held = Vec::new();
+        for (endpoint, live) in self.live.refresh(&engine, &mut tx).await? {
+            self.lanes.set(endpoint, live.lane.clone());
+            if live.lane.held {
+                held.extend(self.lanes.clear(endpoint));
+            }
+            // What was parked while it was held may be due by now.
+            self.lanes.park(endpoint, engine.now());
+        }
+        drop(tx);
+        self.park(held).await
+    }
+
+    /// Does what other processes and doors ask for.
+    pub async fn obey(&mut self) -> Result<usize, StoreError> {
+        let engine = self.engine.clone();
+        let mut tx = engine.store.read_engine().await?;
+        let mut seen_to = Vec::new();
+        for command in tx.list_commands().await? {
+            if self.leases.epoch(command.shard).is_none() {
+                continue;
+            }
+            if command.kind == CommandKind::LetGo {
+                self.lanes.let_go(command.event, command.endpoint);
+            }
+            self.know(&mut tx, command.endpoint).await?;
+            self.lanes.park(command.endpoint, Timestamp(0));
+            seen_to.push(command.id);
+        }
+        drop(tx);
+        if !seen_to.is_empty() {
+            let mut tx = engine.store.begin_engine().await?;
+            for id in &seen_to {
+                tx.delete_command(*id).await?;
+            }
+            tx.commit().await?;
+        }
+        Ok(seen_to.len())
+    }
+
+    /// Loads an endpoint's settings, unless they are here.
+    async fn know(&mut self, tx: &mut Tx, endpoint: EndpointId) -> Result<(), StoreError> {
+        if !self.lanes.knows(endpoint)
+            && let Some(live) = self.live.load(&self.engine, tx, endpoint).await?
+        {
+            self.lanes.set(endpoint, live.lane.clone());
+        }
+        Ok(())
+    }
+
+    /// Reads what is due in the lanes and what is fresh. Gives how many rows came.
+    pub async fn fetch(&mut self) -> Result<usize, StoreError> {
+        let engine = self.engine.clone();
+        let (now, begun) = (engine.now(), engine.world.monotonic());
+        let mut tx = engine.store.read_engine().await?;
+        let before = self.lanes.waiting();
+        for (shard, endpoint, limit) in self.lanes.to_read(now, LANES_A_TURN) {
+            let many = i64::try_from(limit).unwrap_or(i64::MAX);
+            let rows = tx.list_lane(shard, endpoint, many).await?;
+            self.lanes.fill(endpoint, rows, limit, now);
+        }
+        let pages = self.scans.pages(now);
+        let (back, hot): (Vec<Page>, Vec<Page>) = pages.into_iter().partition(Page::goes_back);
+        let mut surplus = Vec::new();
+        for pages in [hot, back] {
+            self.read_pages(&mut tx, &pages, now, &mut surplus).await?;
+        }
+        drop(tx);
+        engine.metrics.database("fetch", engine.world.monotonic().saturating_sub(begun));
+        let came = self.lanes.waiting().saturating_sub(before) + surplus.len();
+        self.park(surplus).await?;
+        Ok(came)
+    }
+
+    async fn read_pages(
+        &mut self,
+        tx: &mut Tx,
+        pages: &[Page],
+        now: Timestamp,
+        surplus: &mut Vec<Row>,
+    ) -> Result<(), StoreError> {
+        if pages.is_empty() {
+            return Ok(());
+        }
+        let cursors: Vec<_> = pages.iter().map(|page| page.cursor).collect();
+        let rows = tx.list_fresh(&cursors, PAGE).await?;
+        for page in pages {
+            let shard = page.cursor.shard;
+            let own = rows.iter().filter(|row| shard == ALL || row.shard == shard);
+            self.scans.read(page, &own.cloned().collect::<Vec<_>>());
+        }
+        for row in rows {
+            self.know(tx, row.endpoint_id).await?;
+            if self.lanes.offer(row.clone(), now) == Offer::Park {
+                surplus.push(row);
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves rows out of the way, into their lanes in the database.
+    async fn park(&mut self, rows: Vec<Row>) -> Result<(), StoreError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        match self.engine.store.dialect() {
+            Dialect::Postgres => {
+                self.engine.store.read_engine().await?.park(&rows).await?;
+            }
+            Dialect::Sqlite => {
+                let mut tx = self.engine.store.begin_engine().await?;
+                tx.park(&rows).await?;
+                tx.commit().await?;
+            }
+        }
+        for row in rows {
+            self.lanes.park(row.endpoint_id, row.due_at);
+        }
+        Ok(())
+    }
+
+    /// Takes up to `most` deliveries whose turn it is, with all that their attempts need. None
+    /// start on settings that may be stale, or under a lease that could end before the attempt.
+    pub async fn take(&mut self, most: usize) -> Result<Vec<Job>, StoreError> {
+        let engine = self.engine.clone();
+        let monotonic = engine.world.monotonic();
+        if !self.live.are_fresh(monotonic) {
+            return Ok(Vec::new());
+        }
+        let rows = self.lanes.next(engine.now(), most);
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        match self.jobs_of(&rows, monotonic).await {
+            Ok(jobs) => Ok(jobs),
+            Err(error) => {
+                for row in rows.into_iter().rev() {
+                    self.lanes.put_back(row);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn jobs_of(&mut self, rows: &[Row], now: Duration) -> Result<Vec<Job>, StoreError> {
+        let engine = self.engine.clone();
+        let mut tx = engine.store.read_engine().await?;
+        let mut ids: Vec<EventId> = rows.iter().map(|row| row.event_id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let events = tx.list_events_by_id(&ids).await?;
+        let events: HashMap<_, _> =
+            events.into_iter().map(|(id, event)| (id, Arc::new(event))).collect();
+        let mut jobs = Vec::with_capacity(rows.len());
+        for row in rows {
+            let Some(endpoint) = self.live.get(row.endpoint_id).cloned() else { continue };
+            let event = events.get(&row.event_id).cloned();
+            let (epoch, strict) = (self.live.epoch(), engine.settings.strict_event_types);
+            let check = match &event {
+                Some(event) if row.attempt == 0 => {
+                    self.schemas.check_of(&mut tx, event, epoch, strict).await?
+                }
+                _ => super::first::Check::None,
+            };
+            jobs.push((row.clone(), event, endpoint, check));
+        }
+        let mut leased = Vec::with_capacity(jobs.len());
+        for (row, event, endpoint, check) in jobs {
+            let timeout = timeout_of(&endpoint, engine.settings.timeout);
+            match self.leases.epoch_for(row.shard, now, timeout) {
+                Some(epoch) => {
+                    *self.under_way.entry(row.shard).or_default() += 1;
+                    leased.push(Job { row, event, endpoint, check, epoch });
+                }
+                None => self.lanes.put_back(row),
+            }
+        }
+        Ok(leased)
+    }
+
+    /// Takes note of what was written.
+    pub fn finish(&mut self, done: &[Done], completion: &Completion) {
+        for one in done {
+            let row = &one.finished.row;
+            if let Some(count) = self.under_way.get_mut(&row.shard) {
+                *count = count.saturating_sub(1);
+            }
+            // A result of an earlier lease says nothing about the lanes of this one.
+            if self.leases.epoch(row.shard) != Some(one.epoch) {
+                continue;
+            }
+            let late = completion.late.contains(&(row.event_id, row.endpoint_id));
+            let due = match one.finished.mark {
+                Mark::Retry if !late => Some(one.finished.due_at),
+                _ if late => Some(Timestamp(0)),
+                _ => None,
+            };
+            let success = one.finished.mark == Mark::Delivered;
+            self.lanes.finish(row, due, one.finished.took, success);
+            if let Some(until) = one.slow_until {
+                self.lanes.slow_down(row.endpoint_id, until);
+            }
+        }
+    }
+
+    /// Ends, without a request, what waits for endpoints that were deleted.
+    pub async fn cancel_deleted(&mut self) -> Result<(), StoreError> {
+        let engine = self.engine.clone();
+        for (endpoint, live) in self.live.deleted() {
+            let mut tx = engine.store.read_engine().await?;
+            let rows = tx.list_lane(live.lane.shard, endpoint, PAGE).await?;
+            drop(tx);
+            if rows.is_empty() {
+                continue;
+            }
+            let now = engine.now();
+            let detail = Detail { by: Some("endpoint deleted".to_owned()), ..Detail::default() };
+            let detail = detail.to_json();
+            let ended: Vec<Finished> =
+                rows.into_iter().map(|row| Finished::canceled(row, now, detail.clone())).collect();
+            engine.complete(&ended).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether there is more to read at once.
+    pub fn has_more(&self) -> bool {
+        self.scans.have_more()
+    }
+
+    /// When something is due that nobody will ring for.
+    pub fn next_at(&self) -> Option<Timestamp> {
+        let now = self.engine.now();
+        [self.lanes.next_at(now), self.scans.next_at()].into_iter().flatten().min()
+    }
+
+    /// When the next row that waits in a lane is due.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.lanes.next_at(self.engine.now())
+    }
+
+    /// Requests under way, those of shards that were lost too.
+    pub fn under_way(&self) -> usize {
+        self.under_way.values().sum()
+    }
+}
+
+fn timeout_of(endpoint: &LiveEndpoint, default: Duration) -> Duration {
+    endpoint.ready.as_ref().map_or(default, super::prepare::ReadyEndpoint::timeout)
+}

@@ -1,0 +1,37 @@
+//! What must be done now and then, by whichever node gets to it.
+
+use std::time::Duration;
+
+use super::Engine;
+use crate::store::StoreError;
+
+/// Days of partitions that are made ahead: a node may be down for a week.
+const DAYS_AHEAD: i32 = 7;
+
+/// How long stored answers to an `Idempotency-Key` are kept: the contract's 24 h.
+const IDEMPOTENCY: Duration = Duration::from_hours(24);
+
+impl Engine {
+    /// Makes the days to come, forgets what is past its time. In small steps, no long lock.
+    pub async fn keep_up(&self) -> Result<(), StoreError> {
+        let mut tx = self.store.begin_engine().await?;
+        let made = tx.add_days(DAYS_AHEAD).await?;
+        tx.commit().await?;
+        if made > 0 {
+            tracing::info!(made, "made partitions for the days to come");
+        }
+        let mut tx = self.store.begin_engine().await?;
+        tx.delete_idempotency_before(self.now() - IDEMPOTENCY).await?;
+        tx.commit().await
+    }
+
+    /// Samples the figures that only the database knows.
+    pub async fn sample(&self) -> Result<(), StoreError> {
+        let now = self.now();
+        let mut tx = self.store.read().await?;
+        let queue = tx.count_queue(now).await?;
+        let oldest = queue.oldest_due.map_or(Duration::ZERO, |oldest| now.since(oldest));
+        self.metrics.set_due(queue.due.cast_unsigned(), oldest);
+        Ok(())
+    }
+}
