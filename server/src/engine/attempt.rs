@@ -51,10 +51,23 @@ pub struct Done {
     pub slow_until: Option<Timestamp>,
     /// Of the lease that the job was taken under.
     pub epoch: i64,
+    /// What it held in memory while it was under way.
+    pub payload_bytes: usize,
 }
 
 /// How long 429 and 503 without `Retry-After` hold an endpoint: a second lets a burst pass.
 const SLOW_PAUSE: Duration = Duration::from_secs(1);
+
+impl Job {
+    fn done(&self, finished: Finished) -> Done {
+        Done { finished, slow_until: None, epoch: self.epoch, payload_bytes: self.payload_bytes() }
+    }
+
+    /// What it holds in memory while it is under way.
+    pub fn payload_bytes(&self) -> usize {
+        self.event.as_ref().map_or(0, |event| event.payload.len())
+    }
+}
 
 impl Engine {
     /// Carries one delivery through one attempt. Never fails: a defect of our own is an outcome
@@ -63,7 +76,7 @@ impl Engine {
         let (started_at, before) = (self.now(), self.world.monotonic());
         let steps = async {
             if let Some(finished) = self.without_request(job, started_at) {
-                return Done { finished, slow_until: None, epoch: job.epoch };
+                return job.done(finished);
             }
             let sent = self.send(job, started_at).await;
             self.conclude(job, started_at, &sent)
@@ -75,6 +88,17 @@ impl Engine {
             let took = self.world.monotonic().saturating_sub(before);
             self.conclude(job, started_at, &failed(Plain::Internal, detail, took))
         })
+    }
+
+    /// When even the record of an attempt cannot be made: later again, and nothing more.
+    pub fn broken(&self, job: &Job) -> Done {
+        let now = self.now();
+        let mut finished = Finished::canceled(job.row.clone(), now, "{}".to_owned());
+        finished.mark = Mark::Retry;
+        finished.due_at = now + Duration::from_mins(1);
+        (finished.sent, finished.counted) = (true, true);
+        finished.reason = Some(Plain::Internal.name());
+        job.done(finished)
     }
 
     /// Prepares and sends. What cannot be prepared fails as if it had been sent.
@@ -144,8 +168,7 @@ impl Engine {
         }
         Done {
             slow_until: slow_until(outcome, now),
-            epoch: job.epoch,
-            finished: Finished {
+            ..job.done(Finished {
                 row: job.row.clone(),
                 mark,
                 cause,
@@ -158,7 +181,7 @@ impl Engine {
                 reason,
                 detail,
                 response: response.map(|response| response.body.clone()).filter(|b| !b.is_empty()),
-            },
+            })
         }
     }
 

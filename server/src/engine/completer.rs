@@ -8,7 +8,10 @@ use tokio::sync::mpsc;
 
 use super::{Engine, attempt::Done};
 use crate::{
-    domain::{attempt::Mark, delivery::Cause, delivery::State, endpoint_state::EndpointState, id::EndpointId},
+    domain::{
+        attempt::Mark, delivery::Cause, delivery::State, endpoint_state::EndpointState,
+        id::EndpointId,
+    },
     store::{Completion, Dialect, Finished, StoreError},
 };
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::attempt::Job;
-use crate::domain::{attempt::Mark, delivery::Cause, schema::Schema};
+use crate::domain::{attempt::Mark, delivery::Cause};
 
 /// What is known of an event's schema.
 #[derive(Clone, Debug)]

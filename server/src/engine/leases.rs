@@ -33,7 +33,8 @@ impl Leases {
     /// Takes what the database renewed. Gives the shards that were lost: not renewed, or under
     /// another epoch, which is another process of our name.
     pub fn renew(&mut self, leases: &[Lease], until: Duration) -> Vec<i16> {
-        let renewed: HashMap<i16, i64> = leases.iter().map(|lease| (lease.id, lease.epoch)).collect();
+        let renewed: HashMap<i16, i64> =
+            leases.iter().map(|lease| (lease.id, lease.epoch)).collect();
         let mut lost = Vec::new();
         self.held.retain(|shard, held| {
             let ours = renewed.get(shard) == Some(&held.epoch);
@@ -66,7 +67,8 @@ impl Leases {
 
     /// How many shards more, or fewer, this node should have among `nodes`.
     pub fn wanted(&self, nodes: i64) -> i64 {
-        let fair = u64::try_from(SHARDS).unwrap_or(0).div_ceil(nodes.max(1).cast_unsigned()).cast_signed();
+        let fair =
+            u64::try_from(SHARDS).unwrap_or(0).div_ceil(nodes.max(1).cast_unsigned()).cast_signed();
         fair - i64::try_from(self.held.len()).unwrap_or(i64::MAX)
     }
 }

@@ -11,10 +11,15 @@ use super::{
 };
 use crate::{
     domain::{
-        endpoint::Private, endpoint_state::EndpointState, filter::Filter,
-        final_statuses::FinalStatuses, id::EndpointId, retry::RetrySchedule, time::Timestamp,
+        endpoint::{EndpointSettings, Private},
+        endpoint_state::EndpointState,
+        filter::Filter,
+        final_statuses::FinalStatuses,
+        id::EndpointId,
+        retry::RetrySchedule,
+        time::Timestamp,
     },
-    store::{EndpointRow, StoreError, Tx, seal::Place},
+    store::{StoreError, Tx, endpoints::EndpointRow, seal::Place, secrets::SecretRow},
 };
 
 /// Nothing is sent on settings older than this.
@@ -115,7 +120,11 @@ impl LiveEndpoints {
 }
 
 impl Engine {
-    async fn live_endpoint(&self, tx: &mut Tx, row: EndpointRow) -> Result<LiveEndpoint, StoreError> {
+    async fn live_endpoint(
+        &self,
+        tx: &mut Tx,
+        row: EndpointRow,
+    ) -> Result<LiveEndpoint, StoreError> {
         let secrets = tx.list_live_secrets(row.id, Timestamp(0)).await?;
         let mut settings = row.settings.clone();
         let schedule = match &settings.retry_schedule {
@@ -129,7 +138,8 @@ impl Engine {
             cap: usize::try_from(cap).unwrap_or(usize::MAX),
             held: row.state != EndpointState::Active || row.deleted_at.is_some(),
         };
-        let final_statuses = FinalStatuses::from_texts(&settings.final_statuses).unwrap_or_default();
+        let final_statuses =
+            FinalStatuses::from_texts(&settings.final_statuses).unwrap_or_default();
         let filter = Filter::parse_setting(&settings.filter);
         let opened = self.open(&row, &mut settings, &secrets);
         let ready = opened.and_then(|secrets| {
@@ -149,8 +159,8 @@ impl Engine {
     fn open(
         &self,
         row: &EndpointRow,
-        settings: &mut crate::domain::endpoint::EndpointSettings,
-        secrets: &[crate::store::SecretRow],
+        settings: &mut EndpointSettings,
+        secrets: &[SecretRow],
     ) -> Result<Vec<EndpointSecret>, String> {
         if let Some(sealed) = &row.sealed {
             let place = Place::of_endpoint(&row.tenant, row.id);
@@ -162,7 +172,8 @@ impl Engine {
         let mut opened = Vec::with_capacity(secrets.len());
         for secret in secrets {
             let place = Place::of_secret(&secret.tenant, secret.id);
-            let plain = self.keyring.open(&secret.sealed, place).map_err(|error| error.to_string())?;
+            let plain =
+                self.keyring.open(&secret.sealed, place).map_err(|error| error.to_string())?;
             let text = std::str::from_utf8(&plain).map_err(|error| error.to_string())?;
             opened.push(EndpointSecret {
                 id: secret.id,

@@ -21,10 +21,14 @@ pub mod prepare;
 pub mod scans;
 mod schemas;
 mod settings;
+mod timetable;
 mod upkeep;
 mod worker;
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
+};
 
 use tokio::sync::Notify;
 
@@ -36,7 +40,7 @@ pub use worker::Worker;
 
 use crate::{
     domain::time::Timestamp,
-    store::{Store, seal::Keyring},
+    store::{Dialect, Store, StoreError, seal::Keyring},
     telemetry::metrics::Metrics,
     world::World,
 };
@@ -55,6 +59,8 @@ pub struct Engine {
     pub metrics: Arc<Metrics>,
     /// Rung when something changed that the worker may want to know at once.
     bell: Notify,
+    /// What to add to our wall clock to get the database's, in microseconds.
+    offset: AtomicI64,
 }
 
 impl Engine {
@@ -66,7 +72,15 @@ impl Engine {
         keyring: Keyring,
         metrics: Arc<Metrics>,
     ) -> Arc<Self> {
-        Arc::new(Self { store, world, settings, keyring, metrics, bell: Notify::new() })
+        Arc::new(Self {
+            store,
+            world,
+            settings,
+            keyring,
+            metrics,
+            bell: Notify::new(),
+            offset: AtomicI64::new(0),
+        })
     }
 
     /// Lets this process's worker look at once, as after an event or a command of its own.
@@ -74,8 +88,29 @@ impl Engine {
         self.bell.notify_one();
     }
 
-    /// The wall clock.
+    /// The wall clock, corrected to the database's, which all nodes and all emits share.
     pub fn now(&self) -> Timestamp {
-        self.world.now()
+        Timestamp(self.world.now().0.saturating_add(self.offset.load(Ordering::Relaxed)))
+    }
+
+    /// Measures how far our clock is from the database's.
+    pub async fn adjust_clock(&self) -> Result<(), StoreError> {
+        if self.store.dialect() == Dialect::Sqlite {
+            return Ok(()); // it has ours
+        }
+        let mut tx = self.store.read_engine().await?;
+        let before = self.world.now();
+        let theirs = tx.clock().await?;
+        let after = self.world.now();
+        let ours = before.0 + after.0.saturating_sub(before.0) / 2;
+        let offset = theirs.0.saturating_sub(ours);
+        let was = self.offset.swap(offset, Ordering::Relaxed);
+        if offset.abs_diff(was) > 1_000_000 {
+            tracing::warn!(
+                seconds = offset / 1_000_000,
+                "this node's clock differs from the database's"
+            );
+        }
+        Ok(())
     }
 }

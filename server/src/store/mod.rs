@@ -19,6 +19,7 @@ mod group;
 mod migrate;
 pub mod page;
 mod queue;
+mod schemas;
 pub mod seal;
 pub mod secrets;
 mod shards;

@@ -1,7 +1,10 @@
 //! Secrets of endpoints, sealed. Each change stamps the endpoint with a new configuration epoch:
 //! no request is signed by a secret that was revoked more than a few seconds ago.
 
-use super::{StoreError, Tx, on};
+use super::{
+    StoreError, Tx, on,
+    page::{Order, Page, Paged},
+};
 use crate::domain::{
     id::{EndpointId, SecretId},
     secret_kind::SecretKind,
@@ -92,5 +95,103 @@ impl Tx {
                 .await
         )?;
         found.into_iter().map(SecretRow::try_from).collect()
+    }
+
+    /// One secret of an endpoint, live or not.
+    pub async fn find_secret(
+        &mut self,
+        tenant: &TenantId,
+        endpoint: EndpointId,
+        id: SecretId,
+    ) -> Result<Option<SecretRow>, StoreError> {
+        let text = concat!(
+            "SELECT ",
+            columns!(),
+            " FROM snaphook.secrets
+             WHERE tenant = $1 AND endpoint_id = $2 AND id = $3"
+        );
+        let found: Option<Columns> = on!(self, text, |sql, connection| {
+            sqlx::query_as(sql)
+                .bind(tenant.as_str())
+                .bind(endpoint)
+                .bind(id)
+                .fetch_optional(connection)
+                .await?
+        });
+        found.map(SecretRow::try_from).transpose()
+    }
+
+    /// The secrets of an endpoint, live or not, the newest first.
+    pub async fn list_secrets(
+        &mut self,
+        tenant: &TenantId,
+        endpoint: EndpointId,
+        page: Page<i64>,
+    ) -> Result<Paged<SecretRow>, StoreError> {
+        let text = format!(
+            "SELECT {columns}
+             FROM snaphook.secrets
+             WHERE tenant = $1 AND endpoint_id = $2
+                 AND (CAST($3 AS bigint) IS NULL OR id {beyond} $3)
+             ORDER BY id {direction}
+             LIMIT $4",
+            columns = columns!(),
+            beyond = page.beyond(Order::Descending),
+            direction = page.direction(Order::Descending),
+        );
+        let found: Vec<Columns> = on!(self, sqlx::AssertSqlSafe(text), |sql, connection| {
+            sqlx::query_as(sql)
+                .bind(tenant.as_str())
+                .bind(endpoint)
+                .bind(page.key().copied())
+                .bind(page.fetch())
+                .fetch_all(connection)
+                .await?
+        });
+        let rows: Result<Vec<SecretRow>, _> = found.into_iter().map(SecretRow::try_from).collect();
+        Ok(page.finish(rows?, |row| row.id.0))
+    }
+
+    /// Keeps a new secret.
+    pub async fn add_secret(&mut self, row: &SecretRow) -> Result<(), StoreError> {
+        self.touch_endpoint(row.endpoint).await?;
+        let text = "INSERT INTO snaphook.secrets
+                 (id, endpoint_id, tenant, kind, sealed, created_at, expires_at, revoked_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+        on!(self, text, |sql, connection| {
+            sqlx::query(sql)
+                .bind(row.id)
+                .bind(row.endpoint)
+                .bind(row.tenant.as_str())
+                .bind(row.kind.code())
+                .bind(row.sealed.as_slice())
+                .bind(row.created_at)
+                .bind(row.expires_at)
+                .bind(row.revoked_at)
+                .execute(connection)
+                .await
+                .map(drop)
+        })?;
+        Ok(())
+    }
+
+    /// Writes the end of a secret's life: when it expires, when it was revoked.
+    pub async fn update_secret(&mut self, row: &SecretRow) -> Result<(), StoreError> {
+        self.touch_endpoint(row.endpoint).await?;
+        let text = "UPDATE snaphook.secrets
+             SET expires_at = $1, revoked_at = $2
+             WHERE tenant = $3 AND endpoint_id = $4 AND id = $5";
+        on!(self, text, |sql, connection| {
+            sqlx::query(sql)
+                .bind(row.expires_at)
+                .bind(row.revoked_at)
+                .bind(row.tenant.as_str())
+                .bind(row.endpoint)
+                .bind(row.id)
+                .execute(connection)
+                .await
+                .map(drop)
+        })?;
+        Ok(())
     }
 }

@@ -31,7 +31,8 @@ impl Tx {
 
     /// Tells the doors in SQL how large a payload may be.
     pub async fn set_payload_limit(&mut self, bytes: i32) -> Result<(), StoreError> {
-        let text = "UPDATE snaphook.install SET payload_bytes_max = $1 WHERE payload_bytes_max <> $1";
+        let text =
+            "UPDATE snaphook.install SET payload_bytes_max = $1 WHERE payload_bytes_max <> $1";
         on!(self, text, |sql, connection| {
             sqlx::query(sql).bind(bytes).execute(connection).await.map(drop)
         })?;

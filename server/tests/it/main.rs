@@ -6,6 +6,7 @@
 mod doors;
 mod manual;
 mod official_libraries;
+mod pipeline;
 mod sql;
 mod store;
 mod support;

@@ -6,3 +6,4 @@ pub mod databases;
 pub mod oracle;
 pub mod program;
 pub mod receiver;
+pub mod simulated;

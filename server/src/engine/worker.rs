@@ -1,0 +1,265 @@
+//! When: wake-ups, slots, time-tables, and the drain at the end. It decides nothing else; each
+//! step that it calls can be called by a test.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::FutureExt;
+use tokio::sync::mpsc;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    Engine, Owner,
+    attempt::Done,
+    completer::{self, BATCH, Written},
+    timetable::{Heard, Sleeper, Timetable},
+};
+use crate::store::StoreError;
+
+/// How long requests under way may take to finish at shutdown; then their shards are given back.
+/// Longer than the default timeout, shorter than the 30 s that orchestrators wait.
+const DRAIN: Duration = Duration::from_secs(25);
+
+/// Deliveries that are started in one turn, so that results are looked at in between.
+const STARTS_A_TURN: usize = 64;
+
+/// Bytes of payloads under way beyond which nothing is started: memory must not grow with the
+/// size of what others emit.
+const PAYLOAD_BYTES_MAX: usize = 64 << 20;
+
+/// Pauses after the database failed.
+const RETREAT: Duration = Duration::from_millis(100);
+const RETREAT_MAX: Duration = Duration::from_secs(2);
+
+/// A running pipeline.
+pub struct Worker {
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl Worker {
+    /// Starts to deliver.
+    pub fn start(engine: Arc<Engine>) -> Self {
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        tasks.spawn(Run::new(engine, stop.clone()).run());
+        tasks.close();
+        Self { tasks, stop }
+    }
+
+    /// Starts nothing more, lets what is under way finish, for 25 s at most, and gives the shards
+    /// back to other nodes.
+    pub async fn drain(self) {
+        self.stop.cancel();
+        self.tasks.wait().await;
+    }
+}
+
+struct Run {
+    engine: Arc<Engine>,
+    owner: Owner,
+    stop: CancellationToken,
+    attempts: TaskTracker,
+    done: mpsc::Sender<Done>,
+    results: Option<mpsc::Receiver<Done>>,
+    written: mpsc::Receiver<Written>,
+    writes: mpsc::Sender<Written>,
+    timetable: Timetable,
+    sleeper: Sleeper,
+    payload_bytes: usize,
+    retreat: Duration,
+}
+
+impl Run {
+    fn new(engine: Arc<Engine>, stop: CancellationToken) -> Self {
+        let (done, results) = mpsc::channel(4 * BATCH);
+        let (writes, written) = mpsc::channel(64);
+        Self {
+            owner: Owner::new(engine.clone()),
+            timetable: Timetable::new(engine.settings.lease),
+            sleeper: Sleeper::default(),
+            attempts: TaskTracker::new(),
+            results: Some(results),
+            payload_bytes: 0,
+            retreat: RETREAT,
+            engine,
+            stop,
+            done,
+            written,
+            writes,
+        }
+    }
+
+    async fn run(mut self) {
+        let completers = TaskTracker::new();
+        if let Some(results) = self.results.take() {
+            completers.spawn(completer::serve(self.engine.clone(), results, self.writes.clone()));
+        }
+        completers.close();
+        while !self.stop.is_cancelled() {
+            match self.turn().await {
+                Ok(()) => self.retreat = RETREAT,
+                Err(error) => self.retreat_from(&error).await,
+            }
+        }
+        self.drain(&completers).await;
+    }
+
+    /// One look at everything, and as many starts as there are slots.
+    async fn turn(&mut self) -> Result<(), StoreError> {
+        let now = self.engine.world.monotonic();
+        self.keep_time(now).await?;
+        let mut busy = self.take_written();
+        if self.sleeper.should_look(&self.engine, now) || self.owner.has_more() {
+            busy |= self.owner.fetch().await? > 0;
+        }
+        busy |= self.start().await?;
+        if busy {
+            self.sleeper.stay_awake(now);
+        }
+        if busy || self.owner.has_more() {
+            return Ok(());
+        }
+        self.rest(now).await
+    }
+
+    /// What is done by the clock, and what others asked for.
+    async fn keep_time(&mut self, now: Duration) -> Result<(), StoreError> {
+        if self.timetable.claim.is_due(now) {
+            self.engine.adjust_clock().await?;
+            self.owner.claim().await?;
+            self.timetable.claim.done(now);
+        }
+        if self.timetable.refresh.is_due(now) {
+            self.owner.refresh().await?;
+            self.owner.obey().await?;
+            self.owner.cancel_deleted().await?;
+            self.timetable.refresh.done(now);
+        }
+        if self.timetable.sample.is_due(now) {
+            self.engine.sample().await?;
+            self.timetable.sample.done(now);
+        }
+        if self.timetable.upkeep.is_due(now) {
+            self.timetable.upkeep.done(now);
+            if let Err(error) = self.engine.keep_up().await {
+                tracing::warn!("upkeep failed and will be tried again: {error}");
+            }
+        }
+        Ok(())
+    }
+
+    fn take_written(&mut self) -> bool {
+        let mut any = false;
+        while let Ok(written) = self.written.try_recv() {
+            self.note(&written);
+            any = true;
+        }
+        any
+    }
+
+    fn note(&mut self, written: &Written) {
+        for done in &written.done {
+            self.payload_bytes = self.payload_bytes.saturating_sub(done.payload_bytes);
+        }
+        self.owner.finish(&written.done, &written.completion);
+    }
+
+    async fn start(&mut self) -> Result<bool, StoreError> {
+        let slots = self.engine.settings.concurrency.saturating_sub(self.owner.under_way());
+        if slots == 0 || self.payload_bytes > PAYLOAD_BYTES_MAX {
+            return Ok(false);
+        }
+        let jobs = self.owner.take(slots.min(STARTS_A_TURN)).await?;
+        let any = !jobs.is_empty();
+        for job in jobs {
+            self.payload_bytes += job.payload_bytes();
+            let (engine, done) = (self.engine.clone(), self.done.clone());
+            self.attempts.spawn(async move {
+                let attempt = AssertUnwindSafe(engine.attempt(&job)).catch_unwind().await;
+                let result = attempt.unwrap_or_else(|_| engine.broken(&job));
+                // Only a process that is about to end has nobody to hear of it.
+                let _ = done.send(result).await;
+            });
+        }
+        Ok(any)
+    }
+
+    /// Waits for whatever comes first: a result, a ring, or the time of something.
+    async fn rest(&mut self, now: Duration) -> Result<(), StoreError> {
+        let due = self.owner.next_at();
+        let until_due = due.map(|due| due.since(self.engine.now()));
+        let until_timetable = self.timetable.next_in(now);
+        let nap = self.sleeper.nap(&self.engine, now).await?;
+        let pause = [until_due, Some(until_timetable), Some(nap)].into_iter().flatten().min();
+        let pause = pause.unwrap_or(nap).max(Duration::from_millis(1));
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => {}
+            written = self.written.recv() => {
+                if let Some(written) = written {
+                    self.note(&written);
+                }
+            }
+            () = self.engine.bell.notified() => self.sleeper.look(),
+            heard = self.sleeper.heard() => match heard? {
+                Heard::Event => self.sleeper.look(),
+                Heard::Command | Heard::Config => self.timetable.refresh.now(),
+                Heard::Shards => self.timetable.claim.now(),
+            },
+            () = nap_for(pause) => {
+                if until_due.is_some_and(|until| until <= pause) {
+                    self.sleeper.look();
+                }
+            }
+        }
+        if self.sleeper.file_changed().await? {
+            self.sleeper.look();
+            self.timetable.refresh.now();
+        }
+        Ok(())
+    }
+
+    async fn retreat_from(&mut self, error: &StoreError) {
+        if self.retreat == RETREAT {
+            tracing::error!("the pipeline waits for the database: {error}");
+        }
+        self.sleeper.forget_bell();
+        let pause = self.retreat;
+        let noting = async {
+            while let Some(written) = self.written.recv().await {
+                self.note(&written);
+            }
+        };
+        let _ = tokio::time::timeout(pause, noting).await;
+        self.retreat = (self.retreat * 2).min(RETREAT_MAX);
+    }
+
+    async fn drain(mut self, completers: &TaskTracker) {
+        self.attempts.close();
+        let finishing = async {
+            while !self.attempts.is_empty() || self.owner.under_way() > 0 {
+                tokio::select! {
+                    written = self.written.recv() => match written {
+                        Some(written) => self.note(&written),
+                        None => break,
+                    },
+                    () = nap_for(Duration::from_millis(20)) => {}
+                }
+            }
+        };
+        if tokio::time::timeout(DRAIN, finishing).await.is_err() {
+            let left = self.owner.under_way();
+            tracing::warn!(left, "gave up waiting for requests; they will be sent again");
+        }
+        if let Err(error) = self.owner.release_all().await {
+            tracing::error!("could not give the shards back; their leases will run out: {error}");
+        }
+        let Self { done, written, .. } = self;
+        drop((done, written));
+        let _ = tokio::time::timeout(Duration::from_secs(1), completers.wait()).await;
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that waits for time to pass")]
+async fn nap_for(pause: Duration) {
+    tokio::time::sleep(pause).await;
+}
