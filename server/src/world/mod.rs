@@ -2,6 +2,7 @@
 //! a test can own all three.
 
 pub mod guard;
+pub mod offline;
 pub mod own_addresses;
 pub mod proxy;
 pub mod real;

@@ -101,9 +101,7 @@ impl World for RealWorld {
     }
 
     fn monotonic(&self) -> Duration {
-        let time = clock_gettime(clock());
-        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-        Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+        monotonic()
     }
 
     fn random(&self) -> u64 {
@@ -124,6 +122,13 @@ impl World for RealWorld {
 pub fn wall_clock() -> Timestamp {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     Timestamp(0) + since.unwrap_or_default() // a clock before 1970 reads as 1970
+}
+
+/// Time since this machine started, its sleep included.
+pub fn monotonic() -> Duration {
+    let time = clock_gettime(clock());
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// 64 bits of the system's randomness, fit for secrets.

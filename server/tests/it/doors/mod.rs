@@ -2,3 +2,4 @@
 
 mod cli;
 mod cli_listen;
+mod connections;

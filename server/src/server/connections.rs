@@ -1,0 +1,108 @@
+//! Serving HTTP with limits: slow, silent and too many clients cost no more than their share, and
+//! at the end requests under way are answered.
+//!
+//! What a request may do once it is read is the doors' business.
+
+use std::{io, sync::Arc, time::Duration};
+
+use axum::Router;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::{conn::auto::Builder, graceful::GracefulShutdown},
+    service::TowerToHyperService,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    time::timeout,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// How much a client may take.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionLimits {
+    /// Connections at once. Beyond it new ones wait in the system's queue.
+    pub connections: usize,
+    /// For the headers of a request, from its first byte, or from the end of the one before.
+    pub headers: Duration,
+    /// For HTTP/2: how often a silent client is asked whether it is still there.
+    pub ping: Duration,
+}
+
+impl Default for ConnectionLimits {
+    /// 1,024 connections are half of what a process may usually have open, with room for the
+    /// receivers'. 75 s are what proxies keep an idle connection for (nginx: 60 to 75 s): we must
+    /// not be the first to close it.
+    fn default() -> Self {
+        Self { connections: 1_024, headers: Duration::from_secs(75), ping: Duration::from_secs(20) }
+    }
+}
+
+/// Headers of one request and its line: what others allow too (nginx: 4 × 8 KiB).
+const HEADER_BYTES_MAX: usize = 32 << 10;
+
+/// Requests at once on one HTTP/2 connection.
+const STREAMS_MAX: u32 = 100;
+
+/// After a failed accept, which most often means that no file is free.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves until `stop`; then takes no more connections, answers what is under way, and returns.
+/// How long that may take is the caller's to say, by dropping the future.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    limits: ConnectionLimits,
+    stop: CancellationToken,
+) {
+    let builder = Arc::new(builder(limits));
+    let graceful = GracefulShutdown::new();
+    let slots = Arc::new(Semaphore::new(limits.connections));
+    let tasks = TaskTracker::new();
+    while let Some(slot) = stop.run_until_cancelled(slots.clone().acquire_owned()).await {
+        let stream = match stop.run_until_cancelled(accept(&listener)).await {
+            Some(Ok(stream)) => stream,
+            Some(Err(error)) => {
+                tracing::warn!(%error, "no connection can be accepted");
+                let _ = timeout(ACCEPT_PAUSE, stop.cancelled()).await;
+                continue;
+            }
+            None => break,
+        };
+        let (builder, service) = (builder.clone(), TowerToHyperService::new(router.clone()));
+        let watcher = graceful.watcher();
+        tasks.spawn(async move {
+            let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+            // Clients break off as they like; that is no event of ours.
+            let _ = watcher.watch(connection).await;
+            drop(slot);
+        });
+    }
+    drop(listener);
+    graceful.shutdown().await;
+    tasks.close();
+    tasks.wait().await;
+}
+
+async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
+    let (stream, _) = listener.accept().await?;
+    stream.set_nodelay(true)?; // answers are small and whole
+    Ok(stream)
+}
+
+fn builder(limits: ConnectionLimits) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.headers)
+        .max_buf_size(HEADER_BYTES_MAX);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(limits.ping)
+        .keep_alive_timeout(limits.ping)
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(u32::try_from(HEADER_BYTES_MAX).unwrap_or(u32::MAX));
+    builder
+}

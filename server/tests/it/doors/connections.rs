@@ -1,0 +1,98 @@
+//! Connections to the server: limits, and the end.
+
+use std::{net::SocketAddr, time::Duration};
+
+use axum::{Router, routing::get};
+use snaphook::server::connections::{ConnectionLimits, serve};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+const LONG: Duration = Duration::from_secs(10);
+
+struct Started {
+    address: SocketAddr,
+    stop: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+async fn start(limits: ConnectionLimits) -> Started {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
+    let slow = || async {
+        tokio::task::yield_now().await;
+        let _ = timeout(Duration::from_millis(200), std::future::pending::<()>()).await;
+        "late"
+    };
+    let router = Router::new().route("/", get(|| async { "hello" })).route("/slow", get(slow));
+    #[expect(clippy::disallowed_methods, reason = "a test that waits for it")]
+    let serving = tokio::spawn(serve(listener, router, limits, stop.clone()));
+    Started { address, stop, serving }
+}
+
+async fn ask(address: SocketAddr, path: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream
+}
+
+async fn read_until(stream: &mut TcpStream, part: &str) -> String {
+    let mut text = String::new();
+    while !text.contains(part) {
+        let mut bytes = [0; 1024];
+        let read = timeout(LONG, stream.read(&mut bytes)).await.unwrap().unwrap();
+        assert!(read > 0, "it ended before {part:?}: {text}");
+        text += std::str::from_utf8(&bytes[..read]).unwrap();
+    }
+    text
+}
+
+#[tokio::test]
+async fn a_request_under_way_is_answered_and_idle_connections_end_at_the_stop() {
+    let Started { address, stop, serving } = start(ConnectionLimits::default()).await;
+    let mut idle = ask(address, "/").await;
+    read_until(&mut idle, "hello").await;
+    let mut busy = ask(address, "/slow").await;
+    let _ = timeout(Duration::from_millis(50), std::future::pending::<()>()).await;
+
+    stop.cancel();
+
+    read_until(&mut busy, "late").await;
+    assert_eq!(timeout(LONG, idle.read(&mut [0; 1])).await.unwrap().unwrap(), 0);
+    timeout(LONG, serving).await.unwrap().unwrap();
+    assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
+}
+
+#[tokio::test]
+async fn a_client_that_never_ends_its_headers_is_let_go() {
+    let limits =
+        ConnectionLimits { headers: Duration::from_millis(100), ..ConnectionLimits::default() };
+    let Started { address, .. } = start(limits).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nx-slow: ").await.unwrap();
+
+    let mut rest = Vec::new();
+    let ended = timeout(LONG, stream.read_to_end(&mut rest)).await;
+
+    assert!(ended.is_ok(), "it was closed");
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_wait_for_one_to_end() {
+    let limits = ConnectionLimits { connections: 1, ..ConnectionLimits::default() };
+    let Started { address, .. } = start(limits).await;
+    let mut first = ask(address, "/").await;
+    read_until(&mut first, "hello").await;
+    let mut second = ask(address, "/").await;
+    let early = timeout(Duration::from_millis(100), second.read(&mut [0; 1])).await;
+    assert!(early.is_err(), "the second waits");
+
+    drop(first);
+
+    read_until(&mut second, "hello").await;
+}
