@@ -25,6 +25,7 @@ pub mod rate;
 pub mod retry;
 pub mod retry_after;
 pub mod schema;
+pub mod scope;
 pub mod secret_kind;
 pub mod shard;
 pub mod tenant;

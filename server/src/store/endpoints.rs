@@ -195,6 +195,15 @@ impl Tx {
         Ok(page.finish(rows?, |row| row.id.0))
     }
 
+    /// How many endpoints `tenant` has.
+    pub async fn count_endpoints(&mut self, tenant: &TenantId) -> Result<i64, StoreError> {
+        let text = "SELECT count(*) FROM snaphook.endpoints
+             WHERE tenant = $1 AND deleted_at IS NULL";
+        Ok(on!(self, text, |sql, connection| {
+            sqlx::query_scalar(sql).bind(tenant.as_str()).fetch_one(connection).await
+        })?)
+    }
+
     /// Keeps a new endpoint and its subscriptions. `shard` and `epoch` of `row` are set here.
     pub async fn add_endpoint(&mut self, row: &mut EndpointRow) -> Result<(), StoreError> {
         row.epoch = self.lock_configuration().await?;
@@ -223,7 +232,8 @@ impl Tx {
                 .await
                 .map(drop)
         )?;
-        self.set_subscriptions(row).await
+        self.set_subscriptions(row).await?;
+        self.notify("config").await
     }
 
     /// Writes settings, state and deletion of `row` back, if nobody changed it since it was read;
@@ -259,6 +269,7 @@ impl Tx {
         }
         row.epoch = epoch;
         self.set_subscriptions(row).await?;
+        self.notify("config").await?;
         Ok(true)
     }
 
@@ -277,7 +288,7 @@ impl Tx {
                 .await
                 .map(drop)
         )?;
-        Ok(())
+        self.notify("config").await
     }
 }
 

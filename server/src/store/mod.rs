@@ -6,24 +6,33 @@
 //! Time and ids are bound by the caller, so that every test owns them; only an event's id and
 //! the moment of its emit are the database's.
 
+pub mod api_keys;
+pub mod attempts;
+pub mod audit;
 mod bell;
 mod codec;
 mod commands;
 mod complete;
 mod connect;
+pub mod deliveries;
 mod emit;
 pub mod endpoints;
 mod error;
+pub mod event_types;
+pub mod events;
 pub mod grants;
 mod group;
+pub mod idempotency;
 mod migrate;
 pub mod page;
 mod queue;
+pub mod reseal;
 mod schemas;
 pub mod seal;
 pub mod secrets;
 mod shards;
 mod subscriptions;
+pub mod tenants;
 mod upkeep;
 
 use std::sync::Arc;

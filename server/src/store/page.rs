@@ -150,6 +150,14 @@ impl<K: Key> Page<K> {
         let previous = if before { cursor(rows.first(), Way::Back) } else { None };
         Paged { rows, next, previous }
     }
+
+    /// The page of a feed: it only goes onward, and its end is a place to ask again from.
+    pub(super) fn finish_feed<T>(self, mut rows: Vec<T>, key: impl Fn(&T) -> K) -> Paged<T> {
+        rows.truncate(usize::from(self.limit));
+        let last = rows.last().map(key).or(self.from.map(|(_, key)| key));
+        let next = last.map(|key| write(self.digest, Way::Onward, &key));
+        Paged { rows, next, previous: None }
+    }
 }
 
 /// The order of a list.

@@ -1,0 +1,246 @@
+//! Endpoints: made, changed, deleted. A URL is judged when it is saved, and again at each
+//! attempt; what is write-only is sealed here.
+
+use serde_json::{Map, Value};
+use snaphook_signature::Secret;
+
+use super::{Deed, Manage, ManageError, secrets::checked_secret, tenants::endpoints_max};
+use crate::{
+    domain::{
+        endpoint::{EndpointSettings, Private, Reach},
+        endpoint_state::EndpointState,
+        event_type::Pattern,
+        filter::Filter,
+        final_statuses::FinalStatuses,
+        id::{EndpointId, EventId},
+        problem::Problem,
+        retry::RetrySchedule,
+        scope::{Actor, Scope},
+        tenant::TenantId,
+        url::EndpointUrl,
+    },
+    store::{
+        CommandKind, EndpointRow, SecretRow,
+        seal::{Place, SealError},
+    },
+};
+
+impl Manage {
+    /// Makes an endpoint with one secret for HMAC: the one in `change.secret`, or a new one.
+    pub async fn create_endpoint(
+        &self,
+        actor: &Actor,
+        tenant: &TenantId,
+        mut change: Map<String, Value>,
+    ) -> Result<(EndpointRow, SecretRow, Secret), ManageError> {
+        let given = change.remove("secret").filter(|value| !value.is_null());
+        let mut settings = EndpointSettings::default();
+        let mut problems = settings.apply(&change);
+        let secret = match given {
+            Some(Value::String(text)) => match checked_secret(&text) {
+                Ok(secret) => Some(secret),
+                Err(problem) => {
+                    problems.push(problem);
+                    None
+                }
+            },
+            Some(_) => {
+                problems.push(Problem::new("secret", "it is a text in quotes, as whsec_…"));
+                None
+            }
+            None => None,
+        };
+        self.check(&mut settings, &mut problems);
+        refuse(problems)?;
+        if settings.reach == Reach::Internal {
+            may_reach_inside(actor)?;
+        }
+        let now = self.now();
+        let id = EndpointId(self.new_id());
+        let mut row = EndpointRow {
+            id,
+            tenant: tenant.clone(),
+            shard: 0,
+            state: EndpointState::Active,
+            state_reason: None,
+            sealed: self.seal(tenant, id, &mut settings),
+            settings,
+            health: "{}".to_owned(),
+            epoch: 0,
+            created_at: now,
+            updated_at: now,
+            deleted_at: None,
+        };
+        let secret = secret.unwrap_or_else(|| self.new_hmac());
+        let secret_row = self.secret_row(tenant, id, &secret);
+        let mut tx = self.store.begin().await?;
+        tx.lock_configuration().await?;
+        let owner = tx.find_tenant(tenant).await?;
+        let owner = owner.ok_or_else(|| ManageError::not_found("tenant", tenant))?;
+        if let Some(most) = endpoints_max(&owner)
+            && tx.count_endpoints(tenant).await?.cast_unsigned() >= most
+        {
+            return Err(ManageError::conflict(
+                "too_many_endpoints",
+                format!(
+                    "tenant {tenant} may have {most} endpoints and has them; delete one, \
+                     or ask the operator to raise limits.endpoints"
+                ),
+            ));
+        }
+        tx.add_endpoint(&mut row).await?;
+        tx.add_secret(&secret_row).await?;
+        Deed::new(actor, "endpoint.create", id)
+            .of(tenant)
+            .with("url", row.settings.url.as_str())
+            .write(&mut tx, &*self.world)
+            .await?;
+        tx.commit().await?;
+        Ok((row, secret_row, secret))
+    }
+
+    /// Changes the settings that are named.
+    pub async fn update_endpoint(
+        &self,
+        actor: &Actor,
+        tenant: &TenantId,
+        id: EndpointId,
+        change: &Map<String, Value>,
+    ) -> Result<EndpointRow, ManageError> {
+        let mut tx = self.store.begin().await?;
+        tx.lock_configuration().await?;
+        let found = tx.find_tenant_endpoint(tenant, id).await?;
+        let mut row = found.ok_or_else(|| ManageError::not_found("endpoint", id))?;
+        let before = (row.settings.reach, row.settings.url.clone());
+        let mut settings = self.open_settings(&row)?;
+        let mut problems = settings.apply(change);
+        self.check(&mut settings, &mut problems);
+        refuse(problems)?;
+        if settings.reach == Reach::Internal && before != (settings.reach, settings.url.clone()) {
+            may_reach_inside(actor)?;
+        }
+        row.sealed = self.seal(tenant, id, &mut settings);
+        row.settings = settings;
+        row.updated_at = self.now();
+        tx.update_endpoint(&mut row).await?;
+        let named: Vec<Value> = change.keys().map(|name| Value::from(name.as_str())).collect();
+        Deed::new(actor, "endpoint.update", id)
+            .of(tenant)
+            .with("fields", named)
+            .write(&mut tx, &*self.world)
+            .await?;
+        let command = tx.add_command(row.shard, CommandKind::Look, id, EventId(0)).await?;
+        tx.commit().await?;
+        self.await_owner(command).await?;
+        Ok(row)
+    }
+
+    /// Deletes an endpoint and cancels what waits for it. Its history stays.
+    pub async fn delete_endpoint(
+        &self,
+        actor: &Actor,
+        tenant: &TenantId,
+        id: EndpointId,
+    ) -> Result<(), ManageError> {
+        let mut tx = self.store.begin().await?;
+        tx.lock_configuration().await?;
+        let found = tx.find_tenant_endpoint(tenant, id).await?;
+        let mut row = found.ok_or_else(|| ManageError::not_found("endpoint", id))?;
+        let now = self.now();
+        (row.deleted_at, row.updated_at) = (Some(now), now);
+        tx.update_endpoint(&mut row).await?;
+        let mut canceled = tx.cancel_waiting(id, now).await?;
+        let command = tx.add_command(row.shard, CommandKind::Look, id, EventId(0)).await?;
+        Deed::new(actor, "endpoint.delete", id).of(tenant).write(&mut tx, &*self.world).await?;
+        tx.commit().await?;
+        // In steps, so that nobody waits for long. Should this process die on the way, the owner
+        // of the shard finds rows of a deleted endpoint and does the same.
+        while canceled > 0 {
+            let mut tx = self.store.begin().await?;
+            canceled = tx.cancel_waiting(id, now).await?;
+            tx.commit().await?;
+        }
+        self.await_owner(command).await?;
+        Ok(())
+    }
+
+    /// The settings of an endpoint with what was sealed of them. Show only
+    /// [`EndpointSettings::shown`] of it.
+    pub fn open_settings(&self, row: &EndpointRow) -> Result<EndpointSettings, SealError> {
+        let mut settings = row.settings.clone();
+        if let Some(sealed) = &row.sealed {
+            let place = Place::of_endpoint(&row.tenant, row.id);
+            let plain = self.keyring.open(sealed, place)?;
+            let private: Private = serde_json::from_slice(&plain).map_err(|_| {
+                SealError::Malformed { place: place.to_string(), bytes: sealed.len() }
+            })?;
+            settings.put_private(private);
+        }
+        Ok(settings)
+    }
+
+    fn seal(
+        &self,
+        tenant: &TenantId,
+        id: EndpointId,
+        settings: &mut EndpointSettings,
+    ) -> Option<Vec<u8>> {
+        let private = settings.take_private();
+        if private.is_empty() {
+            return None;
+        }
+        let plain = zeroize::Zeroizing::new(
+            serde_json::to_vec(&private).expect("texts in maps are JSON"),
+        );
+        Some(self.keyring.seal(&plain, Place::of_endpoint(tenant, id)))
+    }
+
+    /// Adds all that is wrong with the settings taken together, and puts the URL into the form in
+    /// which it is stored, signed, logged and connected to.
+    fn check(&self, settings: &mut EndpointSettings, problems: &mut Vec<Problem>) {
+        let mut more = settings.validate();
+        if !settings.url.is_empty() {
+            match EndpointUrl::parse(&settings.url) {
+                Ok(url) => {
+                    let internal = settings.reach == Reach::Internal;
+                    let judged = self.policy.check_url(&url, internal);
+                    more.extend(judged.err().map(|blocked| Problem::new("url", blocked)));
+                    url.as_str().clone_into(&mut settings.url);
+                }
+                Err(error) => more.push(Problem::new("url", error)),
+            }
+        }
+        for (index, pattern) in settings.event_types.iter().enumerate() {
+            let wrong = Pattern::parse(pattern).err();
+            more.extend(wrong.map(|error| Problem::new(format!("event_types[{index}]"), error)));
+        }
+        let filter = Filter::parse_setting(&settings.filter).err();
+        more.extend(filter.map(|error| Problem::new("filter", error)));
+        if let Some(Err(error)) = settings.retry_schedule.as_ref().map(RetrySchedule::from_text) {
+            more.push(Problem::new("retry_schedule", error));
+        }
+        let statuses = FinalStatuses::from_texts(&settings.final_statuses).err();
+        more.extend(statuses.map(|error| Problem::new("final_statuses", error)));
+        for problem in more {
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
+    }
+}
+
+fn refuse(problems: Vec<Problem>) -> Result<(), ManageError> {
+    if problems.is_empty() { Ok(()) } else { Err(ManageError::Invalid(problems)) }
+}
+
+/// Requests into the operator's own network are the operator's to allow.
+fn may_reach_inside(actor: &Actor) -> Result<(), ManageError> {
+    if actor.is_operator() && actor.scopes.contains(Scope::Manage) {
+        return Ok(());
+    }
+    Err(ManageError::Forbidden(
+        "reach: only an operator's key with the scope manage may set \"internal\", or the url of \
+         an endpoint that has it; use \"public\""
+            .to_owned(),
+    ))
+}

@@ -1,0 +1,55 @@
+//! A new master key: everything that an older one sealed is opened and sealed again, row by row,
+//! while the server runs.
+
+use super::{Manage, ManageError};
+use crate::{
+    domain::id::{EndpointId, SecretId},
+    store::seal::Place,
+};
+
+/// What a walk over all sealed values came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resealed {
+    /// Values sealed with the current key by now, those of before included.
+    pub values: u64,
+    /// Of these, the ones that an older key had sealed.
+    pub changed: u64,
+}
+
+impl Manage {
+    /// Seals everything with the current master key. It may be stopped and begun again.
+    pub async fn reseal(&self) -> Result<Resealed, ManageError> {
+        let mut done = Resealed::default();
+        let mut after = SecretId(0);
+        loop {
+            let mut tx = self.store.begin().await?;
+            let rows = tx.list_sealed_secrets(after).await?;
+            let Some(last) = rows.last() else { break };
+            after = last.id;
+            for row in &rows {
+                let place = Place { table: "secrets", tenant: &row.tenant, row: row.id.0 };
+                done.values += 1;
+                if let Some(sealed) = self.keyring.reseal(&row.sealed, place)? {
+                    done.changed += u64::from(tx.update_sealed_secret(row, &sealed).await?);
+                }
+            }
+            tx.commit().await?;
+        }
+        let mut after = EndpointId(0);
+        loop {
+            let mut tx = self.store.begin().await?;
+            let rows = tx.list_sealed_endpoints(after).await?;
+            let Some(last) = rows.last() else { break };
+            after = last.id;
+            for row in &rows {
+                let place = Place { table: "endpoints", tenant: &row.tenant, row: row.id.0 };
+                done.values += 1;
+                if let Some(sealed) = self.keyring.reseal(&row.sealed, place)? {
+                    done.changed += u64::from(tx.update_sealed_endpoint(row, &sealed).await?);
+                }
+            }
+            tx.commit().await?;
+        }
+        Ok(done)
+    }
+}

@@ -1,0 +1,209 @@
+//! What became of deliveries, attempt by attempt; and the endings that people bring about.
+
+use super::{Dialect, StoreError, Tx, on};
+use crate::domain::{
+    attempt::Mark,
+    delivery::Cause,
+    id::{DeliveryId, EndpointId, EventId},
+    shard::shard_of,
+    tenant::TenantId,
+    time::Timestamp,
+};
+
+/// Attempts of one delivery that are shown: ten runs of the longest ladder.
+const SHOWN: i64 = 500;
+
+/// Deliveries that are ended in one transaction: about 20 ms.
+const STEP: i64 = 1_000;
+
+/// An attempt, or an ending without one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptRow {
+    /// From 1, over all runs.
+    pub number: i32,
+    /// 0, or which redelivery.
+    pub run: i32,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// What it did to its delivery.
+    pub mark: Mark,
+    /// Of what the delivery died by it.
+    pub cause: Option<Cause>,
+    /// Whether a request left.
+    pub sent: bool,
+    /// The receiver's status code.
+    pub status: Option<i16>,
+    /// Why it failed, by its stable name.
+    pub reason: Option<String>,
+    /// How long it took, in microseconds.
+    pub duration_us: i64,
+    /// JSON: where it went, what was answered, how long each part took.
+    pub detail: String,
+    /// The beginning of the answer's body.
+    pub response: Option<Vec<u8>>,
+}
+
+#[derive(sqlx::FromRow)]
+struct Columns {
+    n: i32,
+    run: i32,
+    started_at: Timestamp,
+    outcome: i16,
+    cause: Option<i16>,
+    sent: bool,
+    status: Option<i16>,
+    reason: Option<String>,
+    duration_us: i64,
+    detail: String,
+    response: Option<Vec<u8>>,
+}
+
+impl TryFrom<Columns> for AttemptRow {
+    type Error = StoreError;
+
+    fn try_from(columns: Columns) -> Result<Self, StoreError> {
+        let mark = Mark::from_code(columns.outcome).ok_or_else(|| {
+            StoreError::Unreadable(format!("the outcome {} of an attempt", columns.outcome))
+        })?;
+        Ok(Self {
+            number: columns.n,
+            run: columns.run,
+            started_at: columns.started_at,
+            mark,
+            cause: columns.cause.and_then(Cause::from_code),
+            sent: columns.sent,
+            status: columns.status,
+            reason: columns.reason,
+            duration_us: columns.duration_us,
+            detail: columns.detail,
+            response: columns.response,
+        })
+    }
+}
+
+impl Tx {
+    /// The attempts of a delivery in their order, at most 500.
+    pub async fn list_attempts(
+        &mut self,
+        delivery: DeliveryId,
+    ) -> Result<Vec<AttemptRow>, StoreError> {
+        let text = "SELECT n, run, started_at, outcome, cause, sent, status, reason, duration_us,
+                 detail, response
+             FROM snaphook.attempts
+             WHERE event_id = $1 AND endpoint_id = $2
+             ORDER BY n, started_at
+             LIMIT $3";
+        let found: Vec<Columns> = on!(self, text, |sql, connection| {
+            sqlx::query_as(sql)
+                .bind(delivery.event)
+                .bind(delivery.endpoint)
+                .bind(SHOWN)
+                .fetch_all(connection)
+                .await?
+        });
+        found.into_iter().map(AttemptRow::try_from).collect()
+    }
+
+    /// The number and the run of a delivery's last attempt or ending.
+    pub async fn find_last_attempt(
+        &mut self,
+        delivery: DeliveryId,
+    ) -> Result<Option<(i32, i32)>, StoreError> {
+        let text = "SELECT n, run
+             FROM snaphook.attempts
+             WHERE event_id = $1 AND endpoint_id = $2
+             ORDER BY n DESC, run DESC
+             LIMIT 1";
+        Ok(on!(self, text, |sql, connection| {
+            sqlx::query_as(sql)
+                .bind(delivery.event)
+                .bind(delivery.endpoint)
+                .fetch_optional(connection)
+                .await
+        })?)
+    }
+
+    /// Ends up to 1,000 deliveries that wait for `endpoint` as canceled, and keeps that. Gives
+    /// back how many; fewer than 1,000 were the last.
+    pub async fn cancel_waiting(
+        &mut self,
+        endpoint: EndpointId,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let shard = shard_of(endpoint);
+        let add =
+            "INSERT INTO snaphook.attempts (event_id, endpoint_id, n, started_at, run, tenant,
+                 outcome, cause, sent, status, reason, duration_us, detail, response)
+             SELECT event_id, endpoint_id, attempt + 1, $3, run, tenant, 3, NULL, false, NULL, NULL,
+                 0, '{}', NULL FROM ";
+        let (text, then) = match self.dialect() {
+            Dialect::Postgres => (
+                format!(
+                    "WITH gone AS (
+                         DELETE FROM snaphook.queue
+                         WHERE ctid = ANY (ARRAY(SELECT ctid FROM snaphook.queue
+                             WHERE shard = $1 AND endpoint_id = $2 LIMIT $4))
+                         RETURNING event_id, endpoint_id, attempt, run, tenant
+                     )
+                     {add} gone"
+                ),
+                None,
+            ),
+            // A statement has one effect here; the transaction keeps the two on the same rows.
+            Dialect::Sqlite => (
+                format!(
+                    "{add} snaphook.queue WHERE slot IN (SELECT slot FROM snaphook.queue
+                         WHERE shard = $1 AND endpoint_id = $2 ORDER BY slot LIMIT $4)"
+                ),
+                Some(
+                    "DELETE FROM snaphook.queue WHERE slot IN (SELECT slot FROM snaphook.queue
+                         WHERE shard = $1 AND endpoint_id = $2 ORDER BY slot LIMIT $4)",
+                ),
+            ),
+        };
+        let mut done = 0;
+        for text in std::iter::once(text.as_str()).chain(then) {
+            done = on!(self, sqlx::AssertSqlSafe(text), |sql, connection| {
+                sqlx::query(sql)
+                    .bind(shard)
+                    .bind(endpoint)
+                    .bind(now)
+                    .bind(STEP)
+                    .execute(connection)
+                    .await?
+                    .rows_affected()
+            });
+        }
+        Ok(done)
+    }
+
+    /// Makes an event of this very transaction one for `endpoint` alone: whoever else would get it
+    /// does not.
+    pub async fn direct_event(
+        &mut self,
+        event: EventId,
+        tenant: &TenantId,
+        endpoint: EndpointId,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let text = "DELETE FROM snaphook.queue
+             WHERE state = 0 AND shard IN (SELECT id FROM snaphook.shards) AND event_id = $1";
+        on!(self, text, |sql, connection| {
+            sqlx::query(sql).bind(event).execute(connection).await.map(drop)
+        })?;
+        let text = "INSERT INTO snaphook.queue (event_id, endpoint_id, tenant, shard, due_at)
+             VALUES ($1, $2, $3, $4, $5)";
+        on!(self, text, |sql, connection| {
+            sqlx::query(sql)
+                .bind(event)
+                .bind(endpoint)
+                .bind(tenant.as_str())
+                .bind(shard_of(endpoint))
+                .bind(now)
+                .execute(connection)
+                .await
+                .map(drop)
+        })?;
+        Ok(())
+    }
+}
