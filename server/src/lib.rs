@@ -6,6 +6,7 @@ pub mod config;
 pub mod domain;
 pub mod engine;
 pub mod faults;
+pub mod manage;
 pub mod server;
 pub mod store;
 pub mod telemetry;

@@ -3,11 +3,7 @@
 
 use super::{Deed, Manage, ManageError};
 use crate::{
-    domain::{
-        id::DeliveryId,
-        scope::Actor,
-        tenant::TenantId,
-    },
+    domain::{id::DeliveryId, scope::Actor, tenant::TenantId},
     store::{CommandKind, EndpointRow, Finished, Row, Tx},
 };
 

@@ -189,9 +189,8 @@ impl Manage {
         if private.is_empty() {
             return None;
         }
-        let plain = zeroize::Zeroizing::new(
-            serde_json::to_vec(&private).expect("texts in maps are JSON"),
-        );
+        let plain =
+            zeroize::Zeroizing::new(serde_json::to_vec(&private).expect("texts in maps are JSON"));
         Some(self.keyring.seal(&plain, Place::of_endpoint(tenant, id)))
     }
 

@@ -22,9 +22,7 @@ use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
 use crate::{
-    domain::{
-        id::id_at, problem::Problem, scope::Actor, tenant::TenantId, time::Timestamp,
-    },
+    domain::{id::id_at, problem::Problem, scope::Actor, tenant::TenantId, time::Timestamp},
     store::{
         Store, StoreError, Tx,
         audit::AuditRow,

@@ -46,8 +46,10 @@ pub use commands::{Command, CommandKind};
 pub use complete::{Completion, Finished};
 pub use connect::Options;
 pub use emit::{Accepted, NewEvent};
+pub use endpoints::EndpointRow;
 pub use error::StoreError;
 pub use queue::{Cursor, QueueCounts, Row, SHARDS};
+pub use secrets::SecretRow;
 pub use shards::Lease;
 
 use crate::faults::Faults;
