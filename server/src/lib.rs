@@ -1,5 +1,6 @@
 //! snaphook: webhooks both ways, one pipeline: event → deliveries → attempts.
 
+pub mod api;
 pub mod cli;
 pub mod config;
 #[macro_use]

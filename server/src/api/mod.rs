@@ -1,0 +1,181 @@
+//! The door for programs: `/v1`, JSON over HTTP. A handler reads its input, calls one thing and
+//! maps the outcome; nothing is decided here but who may ask.
+//!
+//! Not here: the server around it (listening, TLS, shutdown), which is `server.rs`.
+
+mod api_keys;
+mod attempts;
+mod audit;
+mod auth;
+mod batch;
+mod deliveries;
+mod docs;
+mod emit;
+mod endpoints;
+mod error;
+mod event_types;
+mod events;
+mod extract;
+mod idempotency;
+mod listing;
+mod openapi;
+mod raw_event;
+mod request_id;
+mod secrets;
+mod system;
+mod tenants;
+mod test_endpoint;
+
+use std::{any::Any, sync::Arc, time::Duration};
+
+use axum::{Router, http::StatusCode, middleware, response::IntoResponse, response::Response};
+use tokio_util::task::TaskTracker;
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+pub use openapi::document;
+
+use self::{auth::KnownKeys, error::ApiError};
+use crate::{
+    domain::retry::{Jitter, RetrySchedule},
+    manage::{Manage, catalog::Catalog},
+    store::Store,
+    telemetry::metrics::Metrics,
+};
+
+/// The operator's settings, as far as the API needs them.
+#[derive(Clone, Debug)]
+pub struct ApiSettings {
+    /// The largest payload, in bytes.
+    pub payload_bytes_max: usize,
+    /// Whether events of undeclared types are refused.
+    pub strict_event_types: bool,
+    /// Whether `/metrics` is served here, to operators' keys; else it has a listener of its own.
+    pub serves_metrics: bool,
+    /// The pauses before each attempt, where an endpoint sets nothing else.
+    pub schedule: RetrySchedule,
+    /// The part of a pause that chance may add.
+    pub jitter: Jitter,
+    /// How long `POST …/test` waits for the receiver.
+    pub test_wait: Duration,
+}
+
+impl Default for ApiSettings {
+    fn default() -> Self {
+        Self {
+            payload_bytes_max: crate::domain::limits::PAYLOAD_BYTES_DEFAULT,
+            strict_event_types: false,
+            serves_metrics: true,
+            schedule: RetrySchedule::default(),
+            jitter: Jitter::default(),
+            test_wait: Duration::from_secs(32),
+        }
+    }
+}
+
+/// What all handlers share.
+pub struct Api {
+    store: Store,
+    manage: Arc<Manage>,
+    metrics: Arc<Metrics>,
+    settings: ApiSettings,
+    catalog: Catalog,
+    known_keys: KnownKeys,
+    tasks: TaskTracker,
+}
+
+impl Api {
+    /// Changes go through `manage`; reads go to its store.
+    pub fn new(manage: Arc<Manage>, metrics: Arc<Metrics>, settings: ApiSettings) -> Arc<Self> {
+        Arc::new(Self {
+            store: manage.store.clone(),
+            manage,
+            metrics,
+            settings,
+            catalog: Catalog::default(),
+            known_keys: KnownKeys::default(),
+            tasks: TaskTracker::new(),
+        })
+    }
+
+    /// Waits until requests that go on without their callers are done.
+    pub async fn finish(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+/// All routes.
+pub fn router(api: Arc<Api>) -> Router {
+    let (router, _) = routes().split_for_parts();
+    router
+        .merge(docs::router())
+        .fallback(unknown_route)
+        .method_not_allowed_fallback(unknown_method)
+        .layer(middleware::from_fn_with_state(api.clone(), idempotency::once))
+        .layer(CatchPanicLayer::custom(after_panic))
+        .layer(middleware::from_fn_with_state(api.clone(), request_id::assign))
+        .with_state(api)
+}
+
+fn routes() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::new()
+        .routes(routes!(tenants::list))
+        .routes(routes!(tenants::show, tenants::put, tenants::update, tenants::delete))
+        .routes(routes!(endpoints::list, endpoints::create))
+        .routes(routes!(endpoints::show, endpoints::update, endpoints::delete))
+        .routes(routes!(endpoints::pause))
+        .routes(routes!(endpoints::resume))
+        .routes(routes!(endpoints::enable))
+        .routes(routes!(test_endpoint::test))
+        .routes(routes!(secrets::list, secrets::create))
+        .routes(routes!(secrets::rotate))
+        .routes(routes!(secrets::revoke))
+        .routes(routes!(secrets::reveal))
+        .routes(routes!(event_types::list, event_types::create))
+        .routes(routes!(
+            event_types::show,
+            event_types::put,
+            event_types::update,
+            event_types::delete
+        ))
+        .routes(routes!(events::list, emit::create))
+        .routes(routes!(batch::create))
+        .routes(routes!(raw_event::create))
+        .routes(routes!(events::show))
+        .routes(routes!(events::payload))
+        .routes(routes!(events::list_deliveries))
+        .routes(routes!(deliveries::list))
+        .routes(routes!(deliveries::show))
+        .routes(routes!(deliveries::redeliver))
+        .routes(routes!(deliveries::try_now))
+        .routes(routes!(deliveries::cancel))
+        .routes(routes!(api_keys::list, api_keys::create))
+        .routes(routes!(api_keys::show, api_keys::revoke))
+        .routes(routes!(audit::list))
+        .routes(routes!(system::alive))
+        .routes(routes!(system::ready))
+        .routes(routes!(system::metrics))
+}
+
+async fn unknown_route(uri: axum::http::Uri) -> ApiError {
+    let detail = format!("there is no route {:?}; see /docs for those there are", uri.path());
+    ApiError::new(StatusCode::NOT_FOUND, "unknown_route", detail)
+}
+
+async fn unknown_method(method: axum::http::Method, uri: axum::http::Uri) -> ApiError {
+    let detail = format!("{method} is not possible on {:?}; see /docs", uri.path());
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
+}
+
+/// A defect of ours. The panic's own words go to the log alone.
+#[expect(clippy::needless_pass_by_value, reason = "the layer hands over the box")]
+fn after_panic(panic: Box<dyn Any + Send>) -> Response {
+    let words = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no words");
+    tracing::error!("a handler panicked: {words}");
+    ApiError::internal().into_response()
+}

@@ -1,0 +1,87 @@
+//! The OpenAPI document, made from the handlers themselves. What all operations share is added
+//! here once: the key, the problem document, pages, `Idempotency-Key`.
+
+use serde_json::{Value, json};
+use utoipa::PartialSchema as _;
+
+use super::{
+    error::{FieldProblem, ProblemDocument},
+    routes,
+};
+
+/// The document as JSON.
+pub fn document() -> Value {
+    let (_, document) = routes().split_for_parts();
+    let mut document = serde_json::to_value(document).expect("an OpenAPI document is JSON");
+    document["info"] = json!({
+        "title": "snaphook",
+        "version": env!("CARGO_PKG_VERSION"),
+        "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+        "description": "Webhooks: events go in, deliveries go out until they arrive. Times are \
+            RFC 3339 in UTC, durations are written as 30s, 5m, 28h. Unknown fields and parameters \
+            are refused. Errors are problem documents (RFC 9457) with a stable code.",
+    });
+    let schemas = &mut document["components"]["schemas"];
+    schemas["Problem"] = schema(ProblemDocument::schema());
+    schemas["FieldProblem"] = schema(FieldProblem::schema());
+    document["components"]["securitySchemes"] = json!({
+        "key": { "type": "http", "scheme": "bearer", "description": "An API key, shk_…" }
+    });
+    document["security"] = json!([{ "key": [] }]);
+    let paths = document["paths"].as_object_mut().expect("there are paths");
+    for item in paths.values_mut().filter_map(Value::as_object_mut) {
+        for (method, operation) in item.iter_mut() {
+            complete(method, operation);
+        }
+    }
+    document
+}
+
+fn schema(schema: impl serde::Serialize) -> Value {
+    serde_json::to_value(schema).expect("a schema is JSON")
+}
+
+/// Adds to an operation what it shares with others of its kind.
+fn complete(method: &str, operation: &mut Value) {
+    operation["responses"]["default"] = json!({
+        "description": "A problem",
+        "content": { "application/problem+json": {
+            "schema": { "$ref": "#/components/schemas/Problem" }
+        } }
+    });
+    for (status, response) in operation["responses"].as_object_mut().into_iter().flatten() {
+        if response["description"] == "" {
+            response["description"] = meaning_of(status).into();
+        }
+    }
+    let is_list = operation["operationId"].as_str().is_some_and(|id| id.starts_with("list_"));
+    let mut shared = Vec::new();
+    if is_list {
+        shared.push(json!({ "name": "limit", "in": "query", "description": "Items of a page",
+            "schema": { "type": "integer", "minimum": 1, "maximum": 250, "default": 50 } }));
+        shared.push(json!({ "name": "cursor", "in": "query", "schema": { "type": "string" },
+            "description": "`next` or `previous` of a page, with the same filters" }));
+    }
+    if method == "post" {
+        shared.push(json!({ "name": "Idempotency-Key", "in": "header",
+            "schema": { "type": "string", "minLength": 1, "maxLength": 256 },
+            "description": "Sent again with the same key, the request does its work once and gets \
+                the same answer, for 24 h" }));
+    }
+    if shared.is_empty() {
+        return;
+    }
+    match operation["parameters"].as_array_mut() {
+        Some(parameters) => parameters.extend(shared),
+        None => operation["parameters"] = shared.into(),
+    }
+}
+
+fn meaning_of(status: &str) -> &'static str {
+    match status {
+        "201" => "Made",
+        "202" => "Accepted",
+        "204" => "Done",
+        _ => "As asked for",
+    }
+}

@@ -1,0 +1,88 @@
+//! `POST /v1/tenants/{tenant}/events/{type}`: the body is the payload, byte for byte, of any
+//! content type.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension, Json,
+    extract::{Path, Request, State},
+    http::{StatusCode, header},
+};
+use serde::de::IgnoredAny;
+
+use super::{
+    Api,
+    auth::Caller,
+    emit::{AcceptedBody, EventTexts},
+    error::ApiError,
+    extract::{self, Params, is_json},
+    idempotency::Once,
+};
+use crate::domain::{
+    limits::CONTENT_TYPE_BYTES_MAX, problem::Problem, scope::Scope, time::Timestamp,
+};
+
+/// What a body without a content type is taken for (RFC 9110, 8.3).
+const UNKNOWN: &str = "application/octet-stream";
+
+/// Send an event of any content type
+///
+/// The body is the payload, byte for byte.
+#[utoipa::path(
+    post, path = "/v1/tenants/{tenant}/events/{type}", tag = "events",
+    operation_id = "create_raw_event",
+    params(
+        ("tenant" = String, Path), ("type" = String, Path),
+        ("key" = Option<String>, Query, description = "Makes two events one"),
+        ("version" = Option<String>, Query, description = "The version of its schema"),
+        ("occurred_at" = Option<String>, Query, description = "When it happened, RFC 3339"),
+        ("traceparent" = Option<String>, Query, description = "W3C Trace Context"),
+    ),
+    request_body(content = Vec<u8>, content_type = "*/*"),
+    responses((status = 202, body = AcceptedBody))
+)]
+pub async fn create(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    once: Option<Extension<Once>>,
+    Path((tenant, event_type)): Path<(String, String)>,
+    mut params: Params,
+    request: Request,
+) -> Result<(StatusCode, Json<AcceptedBody>), ApiError> {
+    caller.needs(Scope::Emit)?;
+    let texts = EventTexts {
+        tenant: Some(caller.tenant(&tenant)?.to_string()),
+        event_type,
+        key: params.text("key"),
+        version: params.text("version"),
+        occurred_at: params.read("occurred_at", |text| {
+            Timestamp::parse(text).ok_or_else(|| {
+                format!("{text:?} is no time; write RFC 3339, as 2026-11-30T12:34:56Z")
+            })
+        }),
+        traceparent: params.text("traceparent"),
+    };
+    params.finish()?;
+    let (parts, body) = request.into_parts();
+    let content_type = match parts.headers.get(header::CONTENT_TYPE) {
+        Some(value) => {
+            let text = value.to_str().ok().filter(|text| text.len() <= CONTENT_TYPE_BYTES_MAX);
+            text.map(str::to_owned).ok_or_else(|| {
+                let problem = format!("use ASCII of at most {CONTENT_TYPE_BYTES_MAX} characters");
+                ApiError::invalid(vec![Problem::new("content-type", problem)])
+            })?
+        }
+        None => UNKNOWN.to_owned(),
+    };
+    let payload = extract::read(body, api.settings.payload_bytes_max).await?;
+    if is_json(&content_type)
+        && let Err(error) = serde_json::from_slice::<IgnoredAny>(&payload)
+    {
+        let problem = format!("it calls itself {content_type} and is no JSON: {error}");
+        return Err(ApiError::invalid(vec![Problem::new("data", problem)]));
+    }
+    let content_type = Some(content_type).filter(|given| given != "application/json");
+    let dedup = once.map(|once| once.0.dedup(0));
+    let event = api.check_event(&caller, texts, (payload, content_type), dedup).await?;
+    Ok((StatusCode::ACCEPTED, Json(api.accept(event).await?)))
+}
