@@ -101,7 +101,8 @@ pub async fn emit(store: &Store, event: &NewEvent) -> Accepted {
 
 /// The fresh rows of all shards.
 pub async fn fresh(store: &Store) -> Vec<Row> {
-    let cursors: Vec<_> = (0..SHARDS).map(|shard| Cursor { shard, from: EventId(0) }).collect();
+    let cursors: Vec<_> =
+        (0..SHARDS).map(|shard| Cursor { shard, after: (EventId(0), EndpointId(0)) }).collect();
     store.read_engine().await.unwrap().list_fresh(&cursors, 1_000).await.unwrap()
 }
 

@@ -24,9 +24,9 @@ async fn fresh_rows_are_read_in_the_order_of_their_events_from_a_cursor_on() {
         }
 
         let mut tx = store.read_engine().await.unwrap();
-        let from = |from| [Cursor { shard: endpoint.shard, from }];
-        let first = tx.list_fresh(&from(EventId(0)), 3).await.unwrap();
-        let rest = tx.list_fresh(&from(EventId(ids[2].0 + 1)), 100).await.unwrap();
+        let behind = |event| [Cursor { shard: endpoint.shard, after: (event, endpoint.id) }];
+        let first = tx.list_fresh(&behind(EventId(0)), 3).await.unwrap();
+        let rest = tx.list_fresh(&behind(ids[2]), 100).await.unwrap();
 
         let events = |rows: &[Row]| rows.iter().map(|row| row.event_id).collect::<Vec<_>>();
         assert_eq!(events(&first), ids[..3]);
