@@ -272,6 +272,19 @@ mod tests {
     }
 
     #[test]
+    fn the_documents_name_every_reason() {
+        let text = include_str!("../../../docs/guard.md");
+        for verdict in Verdict::ALL.iter().filter(|verdict| **verdict != Verdict::Public) {
+            assert!(text.contains(&format!("`{}`", verdict.reason())), "{verdict:?}");
+        }
+        let rows = V4.iter().map(|row| (row.0.to_string(), row.1, 32));
+        for (base, bits, all) in rows.chain(V6.iter().map(|row| (row.0.to_string(), row.1, 128))) {
+            let range = if bits == all { base } else { format!("{base}/{bits}") };
+            assert!(text.contains(&range), "{range}");
+        }
+    }
+
+    #[test]
     fn names_are_unique_and_read_back() {
         for verdict in Verdict::ALL {
             assert_eq!(Verdict::from_name(verdict.name()), Some(*verdict));

@@ -118,11 +118,11 @@ impl Policy {
         self.check_denied(host, None)?;
         self.check_port(host, port)?;
         self.check_scheme(url, internal)?;
-        if self.allow.iter().any(|rule| rule.names(host)) {
-            Ok(())
-        } else {
-            check_name(host, internal)
+        // A private name may have an address in a range that is allowed: connecting will tell.
+        if self.allow.iter().any(|rule| rule.names(host) || rule.is_internal()) {
+            return Ok(());
         }
+        check_name(host, internal)
     }
 
     /// Judges one address of `host` before a connection to it, and the peer's after. `host` is

@@ -5,6 +5,8 @@ use std::{fmt, net::IpAddr, ops::RangeInclusive};
 use ipnet::IpNet;
 use url::Host;
 
+use crate::domain::address::judge;
+
 /// The shortest prefix of an allowed range: those of the largest private ranges, 10.0.0.0/8 and
 /// fc00::/7. Anything shorter would switch the guard off for a part of the internet.
 const ALLOWED_PREFIX_MIN: (u8, u8) = (8, 7);
@@ -94,6 +96,11 @@ impl Rule {
     /// Whether it is about this address, given in its plain form.
     pub(super) fn holds(&self, address: IpAddr) -> bool {
         matches!(self, Self::Range(range) if range.contains(&address))
+    }
+
+    /// Whether it is a range within somebody's own network.
+    pub(super) fn is_internal(&self) -> bool {
+        matches!(self, Self::Range(range) if judge(range.network()).is_internal())
     }
 
     /// Whether it is about this host name.

@@ -101,6 +101,16 @@ fn the_first_rule_that_matches_decides() {
 }
 
 #[test]
+fn where_a_private_range_is_allowed_private_names_are_judged_by_their_addresses() {
+    let lan = policy(&["10.0.0.0/8"], NONE);
+    assert!(lan.check_url(&url("https://db.internal/"), false).is_ok(), "it may lie in there");
+    assert_eq!(verdict(&lan, "db.internal", "10.1.2.3", false), None, "and it does");
+    assert_eq!(verdict(&lan, "db.internal", "8.8.8.8", false), Some(Verdict::Name), "or not");
+    let other = policy(&["9.0.0.0/8", "hooks.example"], NONE);
+    assert!(other.check_url(&url("https://db.internal/"), false).is_err(), "a public range");
+}
+
+#[test]
 fn internal_reach_opens_private_ranges_and_nothing_else() {
     let policy = Policy::default().with_own_addresses(["192.168.7.7".parse().unwrap()]);
     for (address, expected) in [
