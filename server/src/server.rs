@@ -1,5 +1,199 @@
 //! The server: opens what it needs, mounts the doors, starts the worker, and stops all of it in
 //! order.
+//!
+//! ```text
+//! open: master key ─► database (migrated) ─► client ─► engine, manage, doors
+//! stop: no new work, no new connections ─► what is under way ends ─► shards back ─► closed
+//! ```
+//! Signals and exit codes are the command line's.
 
 pub mod connections;
 pub mod signals;
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{Router, http::header, routing::get};
+use tokio::{net::TcpListener, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use self::connections::{ConnectionLimits, serve};
+use crate::{
+    api::{self, Api, ApiSettings},
+    config::{
+        Settings,
+        master_key::{MasterKeyError, keyring},
+    },
+    engine::{Engine, EngineSettings, Worker},
+    manage::{Manage, OWNER_WAIT},
+    store::{Options, Store, StoreError},
+    telemetry::metrics::{CONTENT_TYPE, Metrics},
+    world::real::{ClientError, RealWorld, chance},
+};
+
+/// How long requests to us may take to end at the stop: as long as those that we make.
+const DRAIN: Duration = Duration::from_secs(25);
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There is no key that seals secrets.
+    #[error(transparent)]
+    MasterKey(#[from] MasterKeyError),
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The delivery client.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A port is taken, or not ours to take.
+    #[error("cannot listen on {address}, which the setting {setting} names: {cause}")]
+    Listen {
+        /// `listen` or `metrics.listen`.
+        setting: &'static str,
+        /// Its value.
+        address: SocketAddr,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+}
+
+/// A server that has opened everything and runs nothing yet.
+pub struct Server {
+    /// Changes to what is configured.
+    pub manage: Arc<Manage>,
+    /// The pipeline.
+    pub engine: Arc<Engine>,
+    settings: Settings,
+    api: Arc<Api>,
+    world: Arc<RealWorld>,
+    metrics: Arc<Metrics>,
+    listener: TcpListener,
+    metrics_listener: Option<TcpListener>,
+}
+
+/// Takes the address of a setting.
+pub async fn bind(setting: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
+    let taken = TcpListener::bind(address).await;
+    taken.map_err(|cause| StartError::Listen { setting, address, cause })
+}
+
+impl Server {
+    /// Opens the database, migrated, and everything else. `listener` is where `settings` say, or
+    /// where the caller found room.
+    pub async fn open(settings: Settings, listener: TcpListener) -> Result<Self, StartError> {
+        let keyring = Arc::new(keyring(&settings, chance)?);
+        let url = settings.database.expose();
+        let store = Store::open(&url, Options { migrate: true, serve: true }).await?;
+        let mut tx = store.begin().await?;
+        tx.set_payload_limit(i32::try_from(settings.payload_bytes_max).unwrap_or(i32::MAX)).await?;
+        tx.commit().await?;
+        let metrics_listener = match settings.metrics_listen {
+            Some(address) => Some(bind("metrics.listen", address).await?),
+            None => None,
+        };
+        let world = Arc::new(RealWorld::new(settings.client())?);
+        let metrics = Metrics::new();
+        let engine = Engine::new(
+            store.clone(),
+            world.clone(),
+            engine_settings(&settings),
+            keyring.clone(),
+            metrics.clone(),
+        );
+        let waker = engine.clone();
+        let manage = Arc::new(Manage {
+            store,
+            world: world.clone(),
+            keyring,
+            policy: Arc::new(settings.guard.clone()),
+            wake: Arc::new(move || waker.wake()),
+            owner_wait: OWNER_WAIT,
+        });
+        let api = Api::new(manage.clone(), metrics.clone(), api_settings(&settings));
+        Ok(Self { manage, engine, settings, api, world, metrics, listener, metrics_listener })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.settings.listen
+    }
+
+    /// Works until `stop`, and then until everything is in order: 25 s at most for what is under
+    /// way. To end at once, drop the future.
+    pub async fn run(self, stop: CancellationToken) {
+        let Self { manage, engine, settings, api, world, metrics, listener, metrics_listener } =
+            self;
+        let limits = ConnectionLimits::default();
+        let doors = doors(&settings, &api);
+        let doors = within_drain(serve(listener, doors, limits, stop.clone()), &stop);
+        let metrics_door = async {
+            if let Some(listener) = metrics_listener {
+                let router = metrics_router(metrics);
+                within_drain(serve(listener, router, limits, stop.clone()), &stop).await;
+            }
+        };
+        let worker = async {
+            let worker = settings.roles.worker.then(|| Worker::start(engine.clone()));
+            stop.cancelled().await;
+            if let Some(worker) = worker {
+                worker.drain().await;
+            }
+        };
+        tokio::join!(doors, metrics_door, worker);
+        // Both have a bound of their own: a request that went on without its caller, and sockets.
+        let _ = timeout(Duration::from_secs(5), api.finish()).await;
+        world.shutdown().await;
+        manage.store.close().await;
+    }
+}
+
+/// Runs `door` to its end, or until 25 s after the stop.
+async fn within_drain(door: impl Future<Output = ()>, stop: &CancellationToken) {
+    let overtime = async {
+        stop.cancelled().await;
+        let _ = timeout(DRAIN, std::future::pending::<()>()).await;
+    };
+    tokio::select! {
+        () = door => {}
+        () = overtime => tracing::warn!("clients that are still connected are let go"),
+    }
+}
+
+fn doors(settings: &Settings, api: &Arc<Api>) -> Router {
+    if settings.roles.api { api::router(api.clone()) } else { api::system_router(api.clone()) }
+}
+
+/// `/metrics` alone, on an address that only the operator's own network reaches.
+fn metrics_router(metrics: Arc<Metrics>) -> Router {
+    let show = move || {
+        let text = metrics.render();
+        async move { ([(header::CONTENT_TYPE, CONTENT_TYPE)], text) }
+    };
+    Router::new().route("/metrics", get(show))
+}
+
+fn engine_settings(settings: &Settings) -> EngineSettings {
+    let delivery = &settings.delivery;
+    EngineSettings {
+        node: settings.node.clone(),
+        base_url: settings.base_url.clone(),
+        timeout: delivery.timeout,
+        lease: delivery.lease,
+        concurrency: delivery.concurrency,
+        max_in_flight: delivery.max_in_flight_per_endpoint,
+        schedule: delivery.retry_schedule.clone(),
+        jitter: delivery.jitter,
+        strict_event_types: settings.strict_event_types,
+    }
+}
+
+fn api_settings(settings: &Settings) -> ApiSettings {
+    ApiSettings {
+        payload_bytes_max: settings.payload_bytes_max,
+        strict_event_types: settings.strict_event_types,
+        serves_metrics: settings.metrics_listen.is_none(),
+        schedule: settings.delivery.retry_schedule.clone(),
+        jitter: settings.delivery.jitter,
+        ..ApiSettings::default()
+    }
+}

@@ -108,8 +108,17 @@ impl Api {
 /// All routes.
 pub fn router(api: Arc<Api>) -> Router {
     let (router, _) = routes().split_for_parts();
+    finished(router.merge(docs::router()), api)
+}
+
+/// Health and metrics alone: for a node that does not have the role `api`.
+pub fn system_router(api: Arc<Api>) -> Router {
+    let (router, _) = system_routes().split_for_parts();
+    finished(router, api)
+}
+
+fn finished(router: Router<Arc<Api>>, api: Arc<Api>) -> Router {
     router
-        .merge(docs::router())
         .fallback(unknown_route)
         .method_not_allowed_fallback(unknown_method)
         .layer(middleware::from_fn_with_state(api.clone(), idempotency::once))
@@ -153,6 +162,11 @@ fn routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(api_keys::list, api_keys::create))
         .routes(routes!(api_keys::show, api_keys::revoke))
         .routes(routes!(audit::list))
+        .merge(system_routes())
+}
+
+fn system_routes() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::new()
         .routes(routes!(system::alive))
         .routes(routes!(system::ready))
         .routes(routes!(system::metrics))

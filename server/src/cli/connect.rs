@@ -95,6 +95,11 @@ fn read(path: &Path) -> anyhow::Result<Left> {
     Ok(Left { url: value("SNAPHOOK_URL"), key: value("SNAPHOOK_API_KEY") })
 }
 
+/// The key that a server left in `path`.
+pub fn left_key(path: &Path) -> anyhow::Result<Option<String>> {
+    Ok(read(path)?.key)
+}
+
 /// Leaves a server's URL and key in `path`, readable by its owner alone. A shell can source it.
 pub fn leave(path: &Path, url: &str, api_key: &str) -> anyhow::Result<()> {
     let failed = || format!("cannot write {}", path.display());

@@ -29,7 +29,8 @@ pub const ONE: &[Column] = columns![
     "attempts_left",
     "gives_up_at",
 ];
-const ATTEMPTS: &[Column] = columns!["number", "at", "outcome", "status", "reason", "took_ms"];
+const ATTEMPTS: &[Column] =
+    columns!["number", "at", "outcome", "status", "reason", "took_ms", "error"];
 
 /// List, show, follow, hasten and cancel deliveries
 #[derive(clap::Args)]

@@ -2,6 +2,7 @@
 
 use http::Method;
 use serde_json::{Map, Value, json};
+use url::Url;
 
 use super::{
     ask,
@@ -41,7 +42,7 @@ const ONE: &[Column] = columns![
     "secret",
 ];
 
-/// List, show, create, update, test and delete endpoints
+/// List, show, create, update, pause, resume, enable, test and delete endpoints
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  snaphook endpoints create acme --url https://acme.example/hooks \
@@ -84,6 +85,12 @@ enum Action {
         #[command(flatten)]
         fields: Box<EndpointFields>,
     },
+    /// Hold what comes for it
+    Pause(Which),
+    /// Send again, beginning with what was held
+    Resume(Which),
+    /// Use a disabled endpoint again, beginning with what was held
+    Enable(Which),
     /// Send a signed test event now and show what came back
     Test(Which),
     /// Delete an endpoint; what waits for it is canceled
@@ -133,6 +140,15 @@ pub async fn run(args: Args) -> anyhow::Result<Exit> {
             let body = body(url, *fields)?;
             output.one(ONE, &client.send(Method::PATCH, &at, &body).await?)?;
         }
+        Action::Pause(which) => {
+            switch(&client, find(&which).await?.url(&["pause"]), &mut output).await?;
+        }
+        Action::Resume(which) => {
+            switch(&client, find(&which).await?.url(&["resume"]), &mut output).await?;
+        }
+        Action::Enable(which) => {
+            switch(&client, find(&which).await?.url(&["enable"]), &mut output).await?;
+        }
         Action::Test(which) => {
             let at = find(&which).await?.url(&["test"]);
             return show_test(&client.send(Method::POST, &at, &json!({})).await?, &mut output);
@@ -144,6 +160,10 @@ pub async fn run(args: Args) -> anyhow::Result<Exit> {
         }
     }
     Ok(Exit::Done)
+}
+
+async fn switch(client: &Client, at: Url, output: &mut Output) -> anyhow::Result<()> {
+    output.one(ONE, &client.send(Method::POST, &at, &json!({})).await?)
 }
 
 fn body(url: Option<String>, fields: EndpointFields) -> anyhow::Result<Value> {

@@ -9,6 +9,7 @@ mod checks;
 mod client;
 mod connect;
 mod deliveries;
+mod dev;
 mod doctor;
 mod emit;
 mod endpoint_fields;
@@ -19,13 +20,16 @@ pub mod exit;
 mod filters;
 mod find;
 mod input;
+mod keys;
 mod listen;
 mod migrate;
 mod output;
 mod problem;
 mod receiver;
 mod redeliver;
+mod sample;
 mod secrets;
+mod serve;
 mod settings_args;
 mod tail;
 mod tenants;
@@ -48,6 +52,8 @@ pub struct Cli {
 
 #[derive(clap::Subcommand)]
 enum Command {
+    Dev(dev::Args),
+    Serve(serve::Args),
     Migrate(migrate::Args),
     Doctor(doctor::Args),
     Emit(emit::Args),
@@ -57,6 +63,8 @@ enum Command {
     Endpoints(endpoints::Args),
     #[command(alias = "event-type")]
     EventTypes(event_types::Args),
+    #[command(alias = "key")]
+    Keys(keys::Args),
     #[command(alias = "event")]
     Events(events::Args),
     #[command(alias = "delivery")]
@@ -71,6 +79,9 @@ impl Cli {
     /// Runs the command to its end.
     pub async fn run(self) -> anyhow::Result<Exit> {
         match self.command {
+            Command::Dev(args) => dev::run(args).await,
+            Command::Serve(args) => serve::run(args).await,
+            Command::Keys(args) => keys::run(args).await,
             Command::Migrate(args) => migrate::run(args).await,
             Command::Doctor(args) => doctor::run(args).await,
             Command::Emit(args) => emit::run(args).await,

@@ -1,4 +1,7 @@
-//! `snaphook secrets`: what requests are signed with.
+//! `snaphook secrets`: what requests are signed with. `reseal` works on the database itself,
+//! because the master key never travels.
+
+use std::{sync::Arc, time::Duration};
 
 use http::Method;
 use serde_json::{Map, Value};
@@ -10,6 +13,13 @@ use super::{
     exit::Exit,
     find, note,
     output::{Column, Output, columns},
+    settings_args::{SettingsArgs, load, open},
+};
+use crate::{
+    config::master_key::keyring,
+    manage::Manage,
+    store::Options,
+    world::{offline::Offline, real::chance},
 };
 
 const LIST: &[Column] = columns!["id", "kind", "created_at", "expires_at", "fingerprint"];
@@ -42,6 +52,8 @@ enum Action {
         #[arg(long)]
         kind: Option<String>,
     },
+    /// Seal everything anew with the current master key, in the database itself, while servers run
+    Reseal(SettingsArgs),
     /// Stop signing with a secret within five seconds
     Revoke {
         endpoint: String,
@@ -55,6 +67,9 @@ enum Action {
 
 /// Runs the command.
 pub async fn run(args: Args) -> anyhow::Result<Exit> {
+    if let Action::Reseal(settings) = &args.action {
+        return reseal(settings).await;
+    }
     let client = Client::new(&args.to)?;
     let mut output = Output::new(args.to.json);
     let tenant = args.tenant.as_deref();
@@ -72,6 +87,7 @@ pub async fn run(args: Args) -> anyhow::Result<Exit> {
                 .collect();
             output.one(ROTATED, &client.send(Method::POST, &at, &body.into()).await?)?;
         }
+        Action::Reseal(_) => {}
         Action::Revoke { endpoint, secret, yes } => {
             ask::confirm(yes, &format!("Revoke {secret}? Receivers that know only it refuse us."))?;
             let at = find::endpoint(&client, &endpoint, tenant).await?.url(&["secrets", &secret]);
@@ -79,5 +95,29 @@ pub async fn run(args: Args) -> anyhow::Result<Exit> {
             note(&format!("{secret} is revoked"));
         }
     }
+    Ok(Exit::Done)
+}
+
+async fn reseal(settings: &SettingsArgs) -> anyhow::Result<Exit> {
+    let settings = load(&settings.sources())?;
+    let keyring = keyring(&settings, chance)?;
+    let store = open(&settings, Options { migrate: false, serve: false }).await?;
+    let manage = Manage {
+        store,
+        world: Arc::new(Offline),
+        keyring: Arc::new(keyring),
+        policy: Arc::new(settings.guard),
+        wake: Arc::new(|| ()),
+        owner_wait: Duration::ZERO,
+    };
+    let done = manage.reseal().await?;
+    manage.store.close().await;
+    note(&format!(
+        "{} values are sealed with key {}, {} of them anew; when all nodes have that key, take \
+         the old ones out of master_keys_old",
+        done.values,
+        manage.keyring.current(),
+        done.changed,
+    ));
     Ok(Exit::Done)
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::exit::{Exit, Failure};
 use crate::{
-    config::{self, Settings, Sources},
+    config::{self, Settings, Sources, database::DatabaseUrl},
     store::{Options, Store, StoreError},
 };
 
@@ -40,17 +40,18 @@ pub fn load(sources: &Sources) -> anyhow::Result<Settings> {
 /// Opens the database of `settings`.
 pub async fn open(settings: &Settings, options: Options) -> anyhow::Result<Store> {
     let opened = Store::open(&settings.database.expose(), options).await;
-    Ok(opened.map_err(|error| failure(settings, &error))?)
+    Ok(opened.map_err(|error| store_failure(&settings.database, &error))?)
 }
 
 /// Connects to the database of `settings`, whatever its schema.
 pub async fn connect(settings: &Settings) -> anyhow::Result<Store> {
     let options = Options { migrate: false, serve: false };
     let connected = Store::connect(&settings.database.expose(), options).await;
-    Ok(connected.map_err(|error| failure(settings, &error))?)
+    Ok(connected.map_err(|error| store_failure(&settings.database, &error))?)
 }
 
-fn failure(settings: &Settings, error: &StoreError) -> Failure {
+/// Why a database does not open, with its exit code.
+pub fn store_failure(database: &DatabaseUrl, error: &StoreError) -> Failure {
     let exit = match error {
         StoreError::Unreachable(_) | StoreError::Busy(_) => Exit::Unreachable,
         StoreError::NewerSchema { .. } | StoreError::NotMigrated(_) | StoreError::FileLocked(_) => {
@@ -59,7 +60,7 @@ fn failure(settings: &Settings, error: &StoreError) -> Failure {
         StoreError::Url { .. } => Exit::Usage,
         _ => Exit::Failed,
     };
-    let mut message = format!("{}: {error}", settings.database);
+    let mut message = format!("{database}: {error}");
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
         // Some of the driver's errors repeat their cause in their own words.

@@ -187,6 +187,14 @@ impl Settings {
         }
     }
 
+    /// Listens at `address` instead; the base URL follows, unless it was set.
+    pub fn move_to(&mut self, address: SocketAddr) {
+        if self.base_url == base_url_of(self.listen) {
+            self.base_url = base_url_of(address);
+        }
+        self.listen = address;
+    }
+
     /// What the delivery client is told.
     pub fn client(&self) -> ClientSettings {
         let client = ClientSettings::new(Arc::new(self.guard.clone()));

@@ -54,7 +54,7 @@ pub struct Engine {
     /// The operator's settings, as far as the pipeline needs them.
     pub settings: EngineSettings,
     /// Opens what is sealed.
-    pub keyring: Keyring,
+    pub keyring: Arc<Keyring>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// Rung when something changed that the worker may want to know at once.
@@ -69,14 +69,14 @@ impl Engine {
         store: Store,
         world: Arc<dyn World>,
         settings: EngineSettings,
-        keyring: Keyring,
+        keyring: impl Into<Arc<Keyring>>,
         metrics: Arc<Metrics>,
     ) -> Arc<Self> {
         Arc::new(Self {
             store,
             world,
             settings,
-            keyring,
+            keyring: keyring.into(),
             metrics,
             bell: Notify::new(),
             offset: AtomicI64::new(0),
