@@ -1,14 +1,18 @@
-//! What the manual lists is what the program has.
+//! What the manual says is what the program has.
 
 use std::{fmt::Write as _, fs, path::Path};
 
-use snaphook::config::keys::KEYS;
+use clap::Parser as _;
+use snaphook::{cli::Cli, config::keys::KEYS};
+
+fn read(document: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(document)).unwrap()
+}
 
 /// The rows between the two marks of docs/operating.md, from the one list of settings.
 #[test]
 fn the_manual_lists_every_setting_as_it_is() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operating.md");
-    let manual = fs::read_to_string(file).unwrap();
+    let manual = read("docs/operating.md");
     let (_, rest) = manual.split_once("<!-- settings -->\n").unwrap();
     let (listed, _) = rest.split_once("<!-- end of settings -->").unwrap();
 
@@ -19,4 +23,66 @@ fn the_manual_lists_every_setting_as_it_is() {
         writeln!(expected, "| `{}` | {default} | {} |", key.name, key.doc).unwrap();
     }
     assert_eq!(listed, expected, "docs/operating.md must have:\n{expected}");
+}
+
+#[test]
+fn every_command_in_the_documents_is_one_that_the_program_knows() {
+    let mut seen = 0;
+    for document in ["README.md", "docs/operating.md", "docs/receiving.md", "docs/sending.md"] {
+        for line in read(document).lines() {
+            let Some(command) = command_of(line) else { continue };
+            seen += 1;
+            if let Err(error) = Cli::try_parse_from(words(&command)) {
+                panic!("{document}: {command}\n{error}");
+            }
+        }
+    }
+    assert!(seen > 8, "{seen} commands found");
+}
+
+/// The command of a line in a block of shell, or between backticks in a sentence where it has
+/// arguments; without its comment, and with real ids where the document has an ellipsis.
+fn command_of(line: &str) -> Option<String> {
+    let program = |text: &str| text.starts_with("snaphook ") || text.starts_with("cargo run -- ");
+    let quoted =
+        line.split('`').skip(1).step_by(2).find(|text| program(text) && text.contains("--"));
+    let command = if program(line) && !line.ends_with('.') { Some(line) } else { quoted }?;
+    let command = command.split("  #").next()?.trim();
+    let is_prose = command.split(' ').nth(1).is_some_and(|word| word == "sends");
+    (!is_prose).then(|| {
+        command
+            .replace("cargo run --", "snaphook")
+            .replace("ep_…", "ep_0000000000001")
+            .replace("dlv_…", "dlv_00000000000010000000000001")
+            .replace("whsec_…", "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
+    })
+}
+
+/// Words as a shell splits them, as far as the documents need it: blanks and single quotes.
+fn words(command: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for (n, part) in command.split('\'').enumerate() {
+        if n % 2 == 1 {
+            words.last_mut().unwrap().push_str(part);
+            continue;
+        }
+        for (n, piece) in part.split(' ').enumerate() {
+            if n > 0 {
+                words.push(String::new());
+            }
+            words.last_mut().unwrap().push_str(piece);
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[test]
+fn a_command_is_split_as_a_shell_does() {
+    assert_eq!(
+        words("snaphook emit a  b --data '{\"n\": 1}'"),
+        ["snaphook", "emit", "a", "b", "--data", "{\"n\": 1}"]
+    );
+    assert_eq!(command_of("snaphook serve   # on each"), Some("snaphook serve".to_owned()));
+    assert_eq!(command_of("see `snaphook listen --once`."), Some("snaphook listen --once".into()));
 }
