@@ -116,8 +116,7 @@ async fn read(
     })?;
     let response =
         Response { status, headers, body: beginning.kept, truncated: beginning.truncated };
-    // 101 hands the connection over to something that is not HTTP.
-    Ok(Answered { response, ended: beginning.ended && status != 101 })
+    Ok(Answered { response, ended: beginning.ended })
 }
 
 /// The request as it goes over the wire: the endpoint's headers, and those of the protocol. No

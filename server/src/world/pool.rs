@@ -248,12 +248,10 @@ impl Lease {
     fn put_back(&mut self, connection: Option<Connection>) {
         let Some(ticket) = self.ticket.take() else { return };
         let mut state = self.pool.state();
-        // Whoever waits for a place needs it more than a later request to this host.
-        let wanted = self.pool.waiting.load(Ordering::Relaxed) > 0;
-        let connection = connection.filter(|_| !wanted);
         state.shelf.put_back(&self.key, &ticket, connection, Instant::now());
-        if wanted {
-            state.shelf.evict(); // a shared connection that nobody uses any more
+        // Whoever waits for a place needs it more than a later request to this host.
+        if self.pool.waiting.load(Ordering::Relaxed) > 0 {
+            state.shelf.evict();
         }
     }
 }

@@ -17,6 +17,7 @@ use hickory_resolver::{
     config::{ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig, ResolverOpts},
     net::{DnsError, NetError, runtime::TokioRuntimeProvider},
     proto::op::ResponseCode,
+    system_conf::read_system_conf,
 };
 
 use super::SendError;
@@ -76,18 +77,22 @@ pub(super) enum Resolver {
 impl Resolver {
     /// Fails when the system's configuration cannot be read.
     pub(super) fn new(kind: &ResolverKind) -> Result<Self, NetError> {
-        let builder = match kind {
+        let (servers, mut options) = match kind {
             ResolverKind::System => return Ok(Self::System),
             ResolverKind::Static(answers) => return Ok(Self::Static(answers.clone())),
-            ResolverKind::Direct => TokioResolver::builder_tokio()?,
+            ResolverKind::Direct => {
+                let (config, options) = read_system_conf()?;
+                (config.into_parts().2, options)
+            }
             ResolverKind::Servers(servers) => {
-                let servers = servers.iter().map(name_server).collect();
-                let config = ResolverConfig::from_name_servers(servers);
-                TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+                (servers.iter().map(name_server).collect(), ResolverOpts::default())
             }
         };
-        let mut builder = builder;
-        set_limits(builder.options_mut());
+        set_limits(&mut options);
+        // Of the system's configuration only the servers: no domain, no search list.
+        let config = ResolverConfig::from_name_servers(servers);
+        let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+            .with_options(options);
         Ok(Self::Direct(Box::new(builder.build()?)))
     }
 

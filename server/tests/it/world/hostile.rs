@@ -136,7 +136,10 @@ async fn odd_answers_that_are_whole_are_answers() {
         ),
     ] {
         let receiver = Scripted::start(after_request(answer)).await;
-        assert_eq!(status(&post(&world(), &receiver.url("/")).await), expected, "{why}");
+        let world = world();
+        for _ in 0..2 {
+            assert_eq!(status(&post(&world, &receiver.url("/")).await), expected, "{why}");
+        }
     }
 }
 

@@ -130,6 +130,19 @@ async fn a_request_that_the_receiver_did_not_look_at_goes_out_once_more() {
 }
 
 #[tokio::test]
+async fn a_receiver_that_never_looks_gets_the_request_twice_and_no_more() {
+    let (root, config) = server(&["h2"]);
+    let refuse = |mut open: h2::server::Connection<Tls, bytes::Bytes>, _| async move {
+        while let Some(Ok((_, mut stream))) = open.accept().await {
+            stream.send_reset(h2::Reason::REFUSED_STREAM);
+        }
+    };
+    let (url, connections, _task) = by_hand(config, h2::server::Builder::new(), refuse).await;
+    failed(world().send(with_authority(&url, root.pem())).await, Plain::Protocol);
+    assert_eq!(connections.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
 async fn a_connection_that_says_goodbye_is_replaced() {
     let (root, config) = server(&["h2"]);
     let (url, connections, _task) =

@@ -8,11 +8,16 @@ use snaphook::{
     domain::outcome::Plain,
     world::{Request, Sent, TlsProfile, World, tls::Roots},
 };
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+use tokio_rustls::TlsAcceptor;
 
 use super::{failed, post, request, status, told, with_authority, world, world_with};
 use crate::support::{
     certificates::{Authority, Identity},
-    receiver::{Receiver, Scripted, Step, answer},
+    receiver::{Receiver, Scripted, Step, accept, answer},
 };
 
 async fn receiver(server: Arc<ServerConfig>) -> Receiver {
@@ -139,6 +144,32 @@ async fn what_is_no_tls_or_too_old_a_one_is_a_failed_handshake() {
         let url = receiver.url("/").replace("http:", "https:");
         let error = failed(post(&world(), &url).await, Plain::TlsHandshake);
         assert!(!error.detail.is_empty(), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_ends_without_the_farewell_of_tls_is_whole_if_http_says_so() {
+    let root = Authority::new("test root");
+    let config = root.issue("hooks.example", |_| {}).server(&["http/1.1"], None);
+    for (reply, expected) in [
+        ("HTTP/1.1 200 OK\r\n\r\nuntil the end", "200"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\nnot the end", "closed_early"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let config = config.clone();
+        let _task = accept(listener, Arc::default(), move |stream, _| {
+            let acceptor = TlsAcceptor::from(config.clone());
+            async move {
+                let mut tls = acceptor.accept(stream).await.unwrap();
+                while tls.read_u8().await.unwrap() != b'}' {}
+                tls.write_all(reply.as_bytes()).await.unwrap();
+                tls.flush().await.unwrap();
+            }
+        });
+        let url = format!("https://hooks.example:{port}/");
+        let sent = world().send(with_authority(&url, root.pem())).await;
+        assert_eq!(told(&sent), expected, "{:?}", sent.result);
     }
 }
 
