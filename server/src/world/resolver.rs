@@ -28,7 +28,7 @@ const QUESTION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Longest that an answer is remembered, whatever its own time: a customer who moves a receiver
 /// should not have to wait longer than for the age limit of connections.
-const ANSWER_AGE_MAX: Duration = Duration::from_secs(60);
+const ANSWER_AGE_MAX: Duration = Duration::from_mins(1);
 
 /// The same for "there is no such name": a name that was just made should be found soon.
 const DENIAL_AGE_MAX: Duration = Duration::from_secs(10);

@@ -43,7 +43,7 @@ impl ClientSettings {
             proxy: None,
             connections_max: 512,
             idle: Duration::from_secs(30),
-            age: Duration::from_secs(60),
+            age: Duration::from_mins(1),
         }
     }
 }

@@ -27,7 +27,7 @@ impl Seatable for Paper {
 }
 
 const IDLE: Duration = Duration::from_secs(30);
-const AGE: Duration = Duration::from_secs(60);
+const AGE: Duration = Duration::from_mins(1);
 
 fn shelf() -> (Shelf<&'static str, Paper>, Instant) {
     (Shelf::new(IDLE, AGE), Instant::now())

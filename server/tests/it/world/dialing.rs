@@ -152,7 +152,7 @@ async fn a_name_that_does_not_exist_is_told_from_name_servers_that_fail() {
 async fn a_name_is_asked_for_as_it_stands_without_search_domains() {
     let (asked, questions) = std::sync::mpsc::channel();
     let server = name_server(move |question| {
-        let labels = question[12..].split(|byte| byte.is_ascii_control());
+        let labels = question[12..].split(u8::is_ascii_control);
         let name: Vec<_> =
             labels.map(String::from_utf8_lossy).take_while(|label| label != "\u{1}").collect();
         asked.send(name.join(".")).unwrap();

@@ -1,6 +1,7 @@
 //! HTTP/2, where receiver and TLS agree on it.
 
 use std::{
+    future::poll_fn,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -236,9 +237,9 @@ async fn a_body_without_end_and_a_silent_stream_end_while_others_go_on() {
                         streams.spawn(async move {
                             loop {
                                 body.reserve_capacity(8192);
-                                let room = std::future::poll_fn(|cx| body.poll_capacity(cx)).await;
-                                let Some(Ok(room)) = room else { return };
-                                let chunk = vec![b'x'; room].into();
+                                let capacity = poll_fn(|cx| body.poll_capacity(cx)).await;
+                                let Some(Ok(bytes)) = capacity else { return };
+                                let chunk = vec![b'x'; bytes].into();
                                 if body.send_data(chunk, false).is_err() {
                                     return;
                                 }
