@@ -135,26 +135,45 @@ impl Tx {
         Ok(rows)
     }
 
-    /// The lanes of a shard that hold anything, each with its soonest due time. Jumps from one
-    /// endpoint to the next, so that a lane of a million rows costs as much as one of one.
+    /// The lanes of these shards that hold anything, each with its soonest due time. Jumps from
+    /// one endpoint to the next, so that a lane of a million rows costs as much as one of one.
     pub async fn list_lanes(
         &mut self,
-        shard: i16,
+        shards: &[i16],
     ) -> Result<Vec<(EndpointId, Timestamp)>, StoreError> {
-        let text = "WITH RECURSIVE lanes (endpoint_id) AS (
-                 SELECT min(endpoint_id) FROM snaphook.queue WHERE shard = $1 AND state = 1
+        let asked = match self.dialect() {
+            Dialect::Postgres => "unnest($1::int2[]) s (shard)",
+            Dialect::Sqlite => "(SELECT value AS shard FROM json_each($1)) s",
+        };
+        let text = format!(
+            "WITH RECURSIVE lanes (shard, endpoint_id) AS (
+                 SELECT s.shard, (SELECT min(q.endpoint_id) FROM snaphook.queue q
+                                  WHERE q.shard = s.shard AND q.state = 1)
+                 FROM {asked}
                  UNION ALL
-                 SELECT (SELECT min(q.endpoint_id) FROM snaphook.queue q
-                         WHERE q.shard = $1 AND q.state = 1 AND q.endpoint_id > lanes.endpoint_id)
+                 SELECT lanes.shard, (SELECT min(q.endpoint_id) FROM snaphook.queue q
+                                      WHERE q.shard = lanes.shard AND q.state = 1
+                                          AND q.endpoint_id > lanes.endpoint_id)
                  FROM lanes WHERE lanes.endpoint_id IS NOT NULL
              )
              SELECT lanes.endpoint_id,
                     (SELECT min(q.due_at) FROM snaphook.queue q
-                     WHERE q.shard = $1 AND q.state = 1 AND q.endpoint_id = lanes.endpoint_id) AS due_at
-             FROM lanes WHERE lanes.endpoint_id IS NOT NULL";
-        let lanes = on!(self, text, |sql, connection| {
-            sqlx::query_as(sql).bind(shard).fetch_all(connection).await?
-        });
+                     WHERE q.shard = lanes.shard AND q.state = 1
+                         AND q.endpoint_id = lanes.endpoint_id) AS due_at
+             FROM lanes WHERE lanes.endpoint_id IS NOT NULL"
+        );
+        self.faults.step()?;
+        let lanes = match &mut self.db {
+            Db::Postgres(connection) => {
+                let query = sqlx::query_as(sqlx::AssertSqlSafe(text)).bind(shards);
+                query.fetch_all(&mut **connection).await?
+            }
+            Db::Sqlite(connection) => {
+                let shards = serde_json::json!(shards).to_string();
+                let query = sqlx::query_as(super::in_sqlite(sqlx::AssertSqlSafe(text)));
+                query.bind(shards).fetch_all(&mut **connection).await?
+            }
+        };
         Ok(lanes)
     }
 

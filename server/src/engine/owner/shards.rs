@@ -59,11 +59,11 @@ impl Owner {
         }
         let engine = self.engine.clone();
         let mut tx = engine.store.read_engine().await?;
+        for (endpoint, due) in tx.list_lanes(shards).await? {
+            self.know(&mut tx, endpoint).await?;
+            self.lanes.park(endpoint, due);
+        }
         for shard in shards {
-            for (endpoint, due) in tx.list_lanes(*shard).await? {
-                self.know(&mut tx, endpoint).await?;
-                self.lanes.park(endpoint, due);
-            }
             let key = if engine.store.dialect() == Dialect::Sqlite { ALL } else { *shard };
             self.scans.add(key, engine.now());
         }

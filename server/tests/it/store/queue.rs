@@ -57,7 +57,7 @@ async fn a_parked_row_waits_in_its_lane_and_in_nobodys_way() {
         let waiting = lane(store, &parked[0]).await;
         assert_eq!(waiting.len(), 2);
         let mut tx = store.read_engine().await.unwrap();
-        let lanes = tx.list_lanes(busy.shard).await.unwrap();
+        let lanes = tx.list_lanes(&[busy.shard]).await.unwrap();
         let lanes: Vec<_> = lanes.into_iter().filter(|(id, _)| *id != idle.id).collect();
         assert_eq!(lanes, [(busy.id, waiting[0].due_at)]);
     })
