@@ -163,3 +163,30 @@ async fn keep_up(client: Arc<Client>, period: Duration, stop: CancellationToken)
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_guard_knows_this_hosts_own_addresses_from_the_start_and_after_a_change() {
+        let world = RealWorld::new(ClientSettings::new(Arc::default())).unwrap();
+        let knows_all = || {
+            let policy = format!("{:?}", world.client.connector.policy.load());
+            let own = own_addresses().unwrap();
+            own.iter().all(|address| policy.contains(&address.to_string()))
+        };
+        assert!(knows_all());
+        world.set_policy(&Policy::default()).unwrap();
+        assert!(knows_all());
+    }
+
+    #[tokio::test]
+    async fn the_clocks_agree_with_the_systems_and_go_on() {
+        let world = RealWorld::new(ClientSettings::new(Arc::default())).unwrap();
+        assert!(world.now() > Timestamp::from_seconds(1_700_000_000));
+        let earlier = world.monotonic();
+        assert!(world.monotonic() >= earlier);
+        assert_ne!(world.random(), world.random());
+    }
+}

@@ -13,7 +13,7 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{failed, names, post, status, told, with_authority, world_with};
+use super::{failed, names, policy, post, status, told, with_authority, world_with};
 use crate::support::{
     certificates::Authority,
     receiver::{Receiver, Scripted, Step, accept, answer, read_request},
@@ -56,6 +56,7 @@ fn behind(proxy: &str, guards: bool, addresses: &[&str]) -> RealWorld {
     world_with(|settings| {
         settings.proxy = Some(ProxySettings::parse(proxy, guards).unwrap());
         settings.resolver = names(addresses);
+        settings.policy = Arc::new(policy(&[]));
     })
 }
 
