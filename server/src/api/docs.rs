@@ -7,9 +7,10 @@ use serde_json::{Map, Value};
 
 use super::{Api, openapi};
 
-/// The page needs its own style sheet and nothing else.
-const POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; \
-                      frame-ancestors 'none'";
+/// The page needs its own style sheet and nothing else; `data:` is its empty icon, without which
+/// browsers ask for `/favicon.ico`.
+const POLICY: &str = "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; \
+                      form-action 'none'; frame-ancestors 'none'";
 
 const STYLE: &str = include_str!("docs.css");
 

@@ -97,7 +97,7 @@ class Snaphook:
             "SNAPHOOK_DATABASE": database,
             "SNAPHOOK_LISTEN": f"127.0.0.1:{port}",
             "SNAPHOOK_GUARD_ALLOW": "127.0.0.1/32",
-            "SNAPHOOK_MASTER_KEY": "00" * 32,
+            "SNAPHOOK_MASTER_KEY": os.urandom(32).hex(),
             "SNAPHOOK_URL": self.url,
         }
         self.log = open(os.path.join(folder, "snaphook.log"), "w+")
