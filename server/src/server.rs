@@ -80,7 +80,10 @@ pub async fn bind(setting: &'static str, address: SocketAddr) -> Result<TcpListe
 impl Server {
     /// Opens the database, migrated, and everything else. `listener` is where `settings` say, or
     /// where the caller found room.
-    pub async fn open(settings: Settings, listener: TcpListener) -> Result<Self, StartError> {
+    pub async fn open(mut settings: Settings, listener: TcpListener) -> Result<Self, StartError> {
+        if let Ok(address) = listener.local_addr() {
+            settings.move_to(address); // a port of 0 is the system's choice
+        }
         let keyring = Arc::new(keyring(&settings, chance)?);
         let url = settings.database.expose();
         let store = Store::open(&url, Options { migrate: true, serve: true }).await?;
@@ -113,9 +116,9 @@ impl Server {
         Ok(Self { manage, engine, settings, api, world, metrics, listener, metrics_listener })
     }
 
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.settings.listen
+    /// The settings as they came to be.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Works until `stop`, and then until everything is in order: 25 s at most for what is under

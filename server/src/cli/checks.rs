@@ -15,7 +15,10 @@ use crate::{
     config::{self, Settings, Sources, master_key::path_beside},
     domain::{outcome::Plain, time::Timestamp},
     store::{Store, seal::MasterKey},
-    world::{guard::Policy, own_addresses::own_addresses, real::wall_clock, resolver::look_up},
+    world::{
+        guard::Policy, own_addresses::own_addresses, proxy::ProxySettings, real::wall_clock,
+        resolver::look_up,
+    },
 };
 
 /// How a check went.
@@ -59,7 +62,7 @@ impl Finding {
 
 /// A clock further off than this makes signatures look old: receivers allow five minutes, and
 /// half of it may be theirs.
-const CLOCK_OFF_MAX: Duration = Duration::from_secs(120);
+const CLOCK_OFF_MAX: Duration = Duration::from_mins(2);
 
 /// For a connection to something near, which answers in milliseconds if it does at all.
 const NEAR: Duration = Duration::from_secs(2);
@@ -163,7 +166,7 @@ async fn clock(store: &Store) -> Finding {
 /// Whether names can be looked up. That a name does not exist is an answer too.
 pub async fn dns(settings: &Settings) -> Finding {
     const CHECK: &str = "dns";
-    if settings.proxy.as_ref().is_some_and(|proxy| proxy.guards()) {
+    if settings.proxy.as_ref().is_some_and(ProxySettings::guards) {
         return Finding::ok(CHECK, "left to the proxy");
     }
     let own = Url::parse(&settings.base_url).ok().and_then(|url| url.domain().map(str::to_owned));

@@ -8,11 +8,22 @@ use super::{
     exit::{Exit, Failure},
     filters::with,
     input,
-    output::{Column, Output, columns},
+    output::{Column, Output, field},
 };
 
-const SHOWN: &[Column] =
-    columns!["id", "tenant", "type", "key", "duplicate", "differs", "created_at"];
+const SHOWN: &[Column] = &[
+    Column { title: "id", text: |event| field(event, "id") },
+    Column { title: "type", text: |event| field(event, "type") },
+    Column { title: "key", text: |event| field(event, "key") },
+    // Only worth a line when it is so.
+    Column { title: "duplicate", text: |event| yes(event, "duplicate") },
+    Column { title: "differs", text: |event| yes(event, "differs") },
+    Column { title: "created_at", text: |event| field(event, "created_at") },
+];
+
+fn yes(event: &serde_json::Value, name: &str) -> String {
+    if event[name] == true { "true".to_owned() } else { String::new() }
+}
 
 const JSON: &str = "application/json";
 

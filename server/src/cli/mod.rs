@@ -79,8 +79,9 @@ impl Cli {
     /// Runs the command to its end.
     pub async fn run(self) -> anyhow::Result<Exit> {
         match self.command {
-            Command::Dev(args) => dev::run(args).await,
-            Command::Serve(args) => serve::run(args).await,
+            // A whole server is too large for a stack that is copied.
+            Command::Dev(args) => Box::pin(dev::run(args)).await,
+            Command::Serve(args) => Box::pin(serve::run(args)).await,
             Command::Keys(args) => keys::run(args).await,
             Command::Migrate(args) => migrate::run(args).await,
             Command::Doctor(args) => doctor::run(args).await,

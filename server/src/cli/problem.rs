@@ -49,9 +49,15 @@ fn message(status: u16, body: &[u8]) -> String {
     let what = problem.detail.or(problem.title);
     let what = what.unwrap_or_else(|| format!("the server answered {status}"));
     let code = problem.code.map_or_else(String::new, |code| format!(" ({code})"));
-    let mut lines = vec![what + &code];
-    let field = |FieldProblem { field, problem }| format!("  {field}: {problem}");
-    lines.extend(problem.errors.into_iter().map(field));
+    // With a single wrong field the sentence above says it all already.
+    let fields = problem
+        .errors
+        .iter()
+        .map(|FieldProblem { field, problem }| format!("{field}: {problem}"))
+        .filter(|line| !what.contains(line.as_str()))
+        .map(|line| format!("  {line}"));
+    let mut lines = vec![format!("{what}{code}")];
+    lines.extend(fields);
     // Only where the server's log has more to say.
     if let (500.., Some(id)) = (status, problem.request_id) {
         lines.push(format!("  the server's log has more under request {id}"));
@@ -89,6 +95,13 @@ mod tests {
             "2 fields are wrong (invalid_input)\n  url: 10.0.0.1 is a private address\n  \
              timeout: must be 1s to 30s"
         );
+    }
+
+    #[test]
+    fn a_single_field_is_named_once() {
+        let body = br#"{"detail":"type: no type","code":"invalid_input",
+            "errors":[{"field":"type","problem":"no type"}]}"#;
+        assert_eq!(failure(422, body).to_string(), "type: no type (invalid_input)");
     }
 
     #[test]

@@ -37,17 +37,10 @@ pub async fn run(args: Args) -> anyhow::Result<Exit> {
     let settings = load(&sources)?;
     logs::start(settings.log.format, &settings.log.level);
     let mut signals = Signals::listen()?;
-    let (database, roles, node) =
-        (settings.database.clone(), settings.roles, settings.node.clone());
     let server = open(settings).await?;
-    tracing::info!(
-        version = env!("CARGO_PKG_VERSION"),
-        %database,
-        listen = %server.address(),
-        %roles,
-        node,
-        "snaphook is ready"
-    );
+    let Settings { database, listen, roles, node, .. } = server.settings();
+    let version = env!("CARGO_PKG_VERSION");
+    tracing::info!(version, %database, %listen, %roles, node, "snaphook is ready");
     Ok(until_signal(server, &mut signals).await)
 }
 

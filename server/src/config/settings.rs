@@ -187,8 +187,11 @@ impl Settings {
         }
     }
 
-    /// Listens at `address` instead; the base URL follows, unless it was set.
+    /// Listens at `address` instead; base URL and node name follow, unless they were set.
     pub fn move_to(&mut self, address: SocketAddr) {
+        if self.node == node_of(self.listen) {
+            self.node = node_of(address);
+        }
         if self.base_url == base_url_of(self.listen) {
             self.base_url = base_url_of(address);
         }

@@ -1,5 +1,7 @@
 //! The doors, from outside.
 
 mod cli;
+mod cli_dev;
 mod cli_listen;
+mod cli_serve;
 mod connections;

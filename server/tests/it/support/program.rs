@@ -2,9 +2,9 @@
 //! environment of its own.
 
 use std::{
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::TcpStream,
-    process::{Child, Command, Output, Stdio},
+    io::{BufRead, BufReader, Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio},
     time::Duration,
 };
 
@@ -66,8 +66,9 @@ impl Program {
     pub fn start(&self, arguments: &[&str]) -> Running {
         let mut child =
             self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
         let err = BufReader::new(child.stderr.take().unwrap());
-        Running { child, err }
+        Running { child, out, err }
     }
 }
 
@@ -84,30 +85,48 @@ impl From<Output> for Ended {
 /// A run that has not ended. Dropped, it is killed.
 pub struct Running {
     child: Child,
-    err: BufReader<std::process::ChildStderr>,
+    out: BufReader<ChildStdout>,
+    err: BufReader<ChildStderr>,
 }
 
 impl Running {
     /// The first line on standard error that has `part` in it.
     pub fn wait_for(&mut self, part: &str) -> String {
-        loop {
-            let mut line = String::new();
-            let read = self.err.read_line(&mut line).unwrap();
-            assert!(read > 0, "it ended before it said {part:?}");
-            if line.contains(part) {
-                return line.trim_end().to_owned();
-            }
-        }
+        lines_until(&mut self.err, part).pop().unwrap()
+    }
+
+    /// All lines on standard output up to the first that has `part` in it.
+    pub fn read_until(&mut self, part: &str) -> Vec<String> {
+        lines_until(&mut self.out, part)
+    }
+
+    /// Sends a signal: `TERM`, `INT`.
+    pub fn signal(&self, name: &str) {
+        let process = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &process]).status().unwrap();
+        assert!(sent.success(), "kill -s {name} {process}");
     }
 
     /// Waits for its end.
     pub fn end(mut self) -> Ended {
-        let mut out = String::new();
-        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-        let mut err = String::new();
+        let (mut out, mut err) = (String::new(), String::new());
+        self.out.read_to_string(&mut out).unwrap();
         self.err.read_to_string(&mut err).unwrap();
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
         Ended { code, out, err }
+    }
+}
+
+fn lines_until(from: &mut impl BufRead, part: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        let read = from.read_line(&mut line).unwrap();
+        assert!(read > 0, "it ended before it said {part:?}: {lines:#?}");
+        lines.push(line.trim_end().to_owned());
+        if line.contains(part) {
+            return lines;
+        }
     }
 }
 
@@ -120,9 +139,23 @@ impl Drop for Running {
 
 /// Posts to `address` on this machine and gives the status.
 pub fn post(address: &str, headers: &[(&str, &str)], body: &[u8]) -> u16 {
+    exchange(address, "POST /", headers, body).0
+}
+
+/// Gets a path from `address` on this machine, without a key: status and body.
+pub fn get(address: &str, path: &str) -> (u16, String) {
+    exchange(address, &format!("GET {path}"), &[], b"")
+}
+
+/// A port of loopback where nobody listens, so that connections to it are refused.
+pub fn closed_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn exchange(address: &str, what: &str, headers: &[(&str, &str)], body: &[u8]) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    write!(stream, "POST / HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n").unwrap();
+    write!(stream, "{what} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n").unwrap();
     for (name, value) in headers {
         write!(stream, "{name}: {value}\r\n").unwrap();
     }
@@ -130,5 +163,6 @@ pub fn post(address: &str, headers: &[(&str, &str)], body: &[u8]) -> u16 {
     stream.write_all(body).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    answer.split(' ').nth(1).unwrap().parse().unwrap()
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
 }

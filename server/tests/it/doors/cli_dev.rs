@@ -1,0 +1,123 @@
+//! `snaphook dev`, and the client commands beside it, which find it with no setting.
+
+use std::process::Command;
+
+use crate::support::program::{Ended, Program, Running, closed_port};
+
+/// Starts `dev` in the program's folder and reads all that it says until it waits.
+fn start(program: &Program) -> (Running, Vec<String>) {
+    let mut running = program.start(&["dev", "--listen", "127.0.0.1:0"]);
+    let said = running.read_until("Ctrl-C ends it.");
+    (running, said)
+}
+
+/// The word behind `label` in what `dev` said.
+fn word(said: &[String], label: &str) -> String {
+    let line = said.iter().find(|line| line.trim_start().starts_with(label)).unwrap();
+    line.trim_start()[label.len()..].split_whitespace().next().unwrap().to_owned()
+}
+
+/// Runs a command that must do its work, and gives its first column.
+fn done(program: &Program, arguments: &[&str]) -> Vec<String> {
+    let ended = program.run(arguments);
+    assert_eq!(ended.code, 0, "{arguments:?}: {ended:?}");
+    ended.out.lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn dev_delivers_its_sample_and_prints_a_curl_line_that_works() {
+    let program = Program::new();
+    let (mut running, said) = start(&program);
+    let delivered =
+        said.iter().find(|line| line.contains("order.paid") && line.contains("evt_")).unwrap();
+    assert!(delivered.contains("signature verified, answered 204"), "{delivered}");
+
+    let begin = said.iter().position(|line| line.trim_start().starts_with("curl ")).unwrap();
+    let curl = said[begin..begin + 3].join("\n");
+    let answer = Command::new("sh").args(["-c", &format!("{curl} --silent")]).output().unwrap();
+
+    let answer: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap();
+    let event = answer["id"].as_str().unwrap();
+    let seen = running.read_until(event).pop().unwrap();
+    assert!(seen.contains("signature verified, answered 204"), "{seen}");
+
+    running.signal("INT");
+    assert_eq!(running.end().code, 0);
+}
+
+#[test]
+fn a_second_start_goes_on_with_what_the_first_made() {
+    let program = Program::new();
+    let (first, said) = start(&program);
+    let (key, endpoint) = (word(&said, "API key"), word(&said, "endpoint"));
+    first.signal("TERM");
+    assert_eq!(first.end().code, 0);
+
+    let (_second, said) = start(&program);
+
+    assert_eq!(word(&said, "API key"), key);
+    assert_eq!(word(&said, "endpoint"), endpoint);
+    assert_eq!(done(&program, &["endpoints", "list", "acme"]), [endpoint]);
+    assert_eq!(done(&program, &["deliveries", "list", "--state", "delivered"]).len(), 2);
+}
+
+#[test]
+fn client_commands_find_it_and_do_what_the_api_does() {
+    let program = Program::new();
+    let (mut running, said) = start(&program);
+    let endpoint = word(&said, "endpoint");
+
+    let emitted = program.run(&["emit", "acme", "a.b", "--data", "{\"n\":1.10}", "--key", "k"]);
+    let event = emitted.out.lines().next().unwrap().strip_prefix("id\t").unwrap().to_owned();
+    running.read_until(&event);
+    let again = program.run(&["emit", "acme", "a.b", "--data", "{\"n\":2}", "--key", "k"]);
+    assert!(again.out.contains(&event) && again.out.contains("differs\ttrue"), "{again:?}");
+    assert_eq!(program.run(&["events", "show", &event, "--payload"]).out, "{\"n\":1.10}");
+
+    let deliveries = done(&program, &["deliveries", "list", "--event", &event]);
+    let delivery = deliveries[0].as_str();
+    done(&program, &["redeliver", delivery]);
+    running.read_until(&event);
+    let shown = program.run(&["deliveries", "show", delivery]);
+    assert!(shown.out.contains("\n1\t") && shown.out.contains("\n2\t"), "{shown:?}");
+    for verb in ["try-now", "cancel"] {
+        let ended = program.run(&["deliveries", verb, delivery]);
+        assert_eq!(ended.code, 5, "it has ended: {ended:?}");
+    }
+
+    done(&program, &["endpoints", "test", &endpoint]);
+    done(&program, &["secrets", "rotate", &endpoint, "--overlap", "1h"]);
+    assert_eq!(done(&program, &["secrets", "list", &endpoint]).len(), 2);
+    let tested = program.run(&["endpoints", "test", &endpoint, "--tenant", "acme"]);
+    assert!(tested.out.contains("outcome\tdelivered"), "signed with both: {tested:?}");
+
+    let nobody = format!("http://127.0.0.1:{}/", closed_port());
+    done(&program, &["endpoints", "update", &endpoint, "--url", &nobody]);
+    let failed = program.run(&["endpoints", "test", &endpoint]);
+    assert_eq!(failed.code, 8, "{failed:?}");
+    assert!(failed.out.contains("reason\tconnect_refused"), "{failed:?}");
+}
+
+#[test]
+fn what_the_server_refuses_is_read_out_with_its_exit_code() {
+    let program = Program::new();
+    let (_running, said) = start(&program);
+    let endpoint = word(&said, "endpoint");
+    let long = format!("--timeout={}s", 31);
+    for (arguments, code, part) in [
+        (vec!["tenants", "show", "nobody"], 3, "nobody"),
+        (vec!["events", "show", "evt_0000000000000"], 3, "evt_0000000000000"),
+        (vec!["endpoints", "show", "ep_0000000000000"], 3, "ep_0000000000000"),
+        (vec!["endpoints", "update", &endpoint, &long], 2, "timeout: "),
+        (vec!["endpoints", "update", &endpoint, "--url", "ftp://x"], 2, "url: "),
+        (vec!["emit", "acme", "not a type"], 2, "type: "),
+        (vec!["events", "list", "--since", "tomorrow"], 2, "since: "),
+        (vec!["events", "list", "--api-key", "shk_wrong"], 4, "SNAPHOOK_API_KEY"),
+    ] {
+        let server = program.run(&["tenants", "list"]);
+        assert_eq!(server.code, 0);
+        let Ended { code: ended, out, err } = program.run(&arguments);
+        assert_eq!((ended, out.as_str()), (code, ""), "{arguments:?}: {err}");
+        assert!(err.contains(part), "{arguments:?}: {err}");
+    }
+}

@@ -1,0 +1,215 @@
+//! `snaphook serve`: from its start to its end, as an orchestrator sees it.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    time::Duration,
+};
+
+use snaphook::world::real::monotonic;
+
+use crate::support::{
+    databases::{Database, Kind, on_both},
+    program::{Program, Running, closed_port, get},
+};
+
+const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+/// A program on `database` whose endpoints may reach this machine.
+fn program(database: &Database) -> Program {
+    Program::new()
+        .with("SNAPHOOK_DATABASE", &database.url)
+        .with("SNAPHOOK_MASTER_KEY", KEY)
+        .with("SNAPHOOK_GUARD_ALLOW", "127.0.0.0/8")
+        .with("SNAPHOOK_LISTEN", "127.0.0.1:0")
+        .with("SNAPHOOK_NODE", "one")
+}
+
+/// A server that is ready, and where.
+fn serve(program: &Program) -> (Running, String) {
+    let mut running = program.start(&["serve"]);
+    let line = running.wait_for("snaphook is ready");
+    let address = line.split("listen=").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    (running, address)
+}
+
+/// Runs a client command that must do its work.
+fn done(program: &Program, address: &str, key: &str, arguments: &[&str]) -> String {
+    let url = format!("http://{address}");
+    let to = ["--server", &url, "--api-key", key];
+    let ended = program.run(&[arguments, &to].concat());
+    assert_eq!(ended.code, 0, "{arguments:?}: {ended:?}");
+    ended.out
+}
+
+fn operator_key(program: &Program) -> String {
+    let ended = program.run(&["keys", "create", "--role", "operator"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    ended.out.trim().to_owned()
+}
+
+/// A receiver that answers when the test says so, with an endpoint that points to it.
+struct Receiver(TcpListener);
+
+impl Receiver {
+    fn new(program: &Program, address: &str, key: &str) -> (Self, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        done(program, address, key, &["tenants", "create", "acme"]);
+        let made = done(program, address, key, &["endpoints", "create", "acme", "--url", &url]);
+        let endpoint = made.lines().next().unwrap().strip_prefix("id\t").unwrap().to_owned();
+        (Self(listener), endpoint)
+    }
+
+    /// Waits until a request is on the wire, and has read the beginning of it.
+    fn accept(&self) -> TcpStream {
+        let (mut stream, _) = self.0.accept().unwrap();
+        assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+        stream
+    }
+}
+
+fn answer(mut stream: &TcpStream) {
+    stream.write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n").unwrap();
+}
+
+/// The deliveries of `acme`: state and attempts of each.
+fn deliveries(program: &Program, address: &str, key: &str) -> Vec<String> {
+    let listed = done(program, address, key, &["deliveries", "list", "--json"]);
+    let shown = |line: &str| {
+        let delivery: serde_json::Value = serde_json::from_str(line).unwrap();
+        format!("{} {}", delivery["state"].as_str().unwrap(), delivery["attempts"])
+    };
+    listed.lines().map(shown).collect()
+}
+
+#[tokio::test]
+async fn a_server_starts_answers_and_ends_in_order() {
+    on_both(async |database| {
+        let program = program(database);
+        let key = operator_key(&program);
+        let (running, address) = serve(&program);
+        assert_eq!(get(&address, "/healthz").0, 200);
+        assert_eq!(get(&address, "/readyz").0, 200);
+        done(&program, &address, &key, &["tenants", "create", "acme"]);
+
+        if database.kind == Kind::Sqlite {
+            let second = program.run(&["serve"]);
+            assert_eq!(second.code, 5, "{second:?}");
+            assert!(second.err.contains("is served by another snaphook"), "{second:?}");
+        }
+
+        running.signal("TERM");
+        assert_eq!(running.end().code, 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_on_the_wire_at_the_first_signal_is_finished_and_recorded() {
+    on_both(async |database| {
+        let program = program(database);
+        let key = operator_key(&program);
+        let (running, address) = serve(&program);
+        let (receiver, _) = Receiver::new(&program, &address, &key);
+        done(&program, &address, &key, &["emit", "acme", "a.b"]);
+        let on_the_wire = receiver.accept();
+
+        running.signal("TERM");
+        std::thread::scope(|scope| {
+            let ended = scope.spawn(|| running.end());
+            while TcpStream::connect(&address).is_ok() {
+                std::thread::yield_now(); // the doors close first
+            }
+            answer(&on_the_wire);
+            assert_eq!(ended.join().unwrap().code, 0);
+        });
+
+        let (_second, address) = serve(&program);
+        assert_eq!(deliveries(&program, &address, &key), ["delivered 1"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once_and_the_next_start_sends_again() {
+    on_both(async |database| {
+        let program = program(database);
+        let key = operator_key(&program);
+        let (running, address) = serve(&program);
+        let (receiver, _) = Receiver::new(&program, &address, &key);
+        done(&program, &address, &key, &["emit", "acme", "a.b"]);
+        let _never_answered = receiver.accept();
+
+        running.signal("TERM");
+        while TcpStream::connect(&address).is_ok() {
+            std::thread::yield_now();
+        }
+        let second_signal = monotonic();
+        running.signal("TERM");
+        assert_eq!(running.end().code, 1);
+        assert!(monotonic() - second_signal < Duration::from_secs(5), "at once");
+
+        // The same node takes its shards back without waiting for its lease to run out.
+        let (_second, _) = serve(&program);
+        answer(&receiver.accept());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn metrics_and_roles_are_where_the_settings_put_them() {
+    on_both(async |database| {
+        let metrics = format!("127.0.0.1:{}", closed_port());
+        let program = program(database)
+            .with("SNAPHOOK_METRICS_LISTEN", &metrics)
+            .with("SNAPHOOK_ROLES", "worker");
+
+        let (_running, address) = serve(&program);
+
+        let (status, text) = get(&metrics, "/metrics");
+        assert!(status == 200 && text.contains("snaphook_due "), "{text}");
+        assert_eq!(get(&address, "/healthz").0, 200);
+        assert_eq!(get(&address, "/v1/events").0, 404, "this node has no API");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn secrets_survive_a_change_of_the_master_key() {
+    on_both(async |database| {
+        let old = program(database);
+        let key = operator_key(&old);
+        let (running, address) = serve(&old);
+        let (receiver, endpoint) = Receiver::new(&old, &address, &key);
+        running.signal("TERM");
+        assert_eq!(running.end().code, 0);
+
+        let new = old
+            .with("SNAPHOOK_MASTER_KEY", &KEY.replace("00", "ff"))
+            .with("SNAPHOOK_MASTER_KEYS_OLD", KEY);
+        let resealed = new.run(&["secrets", "reseal"]);
+        assert_eq!(resealed.code, 0, "{resealed:?}");
+        assert!(resealed.err.contains("1 of them anew"), "{resealed:?}");
+
+        let without_old = new.with("SNAPHOOK_MASTER_KEYS_OLD", "");
+        let (_running, address) = serve(&without_old);
+        let secrets = done(&without_old, &address, &key, &["secrets", "list", &endpoint]);
+        assert!(secrets.starts_with("sec_"), "{secrets}");
+        done(&without_old, &address, &key, &["emit", "acme", "a.b"]);
+        answer(&receiver.accept());
+    })
+    .await;
+}
+
+#[test]
+fn a_port_that_is_taken_is_named_with_a_remedy() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+
+    let ended = Program::new().run(&["serve", "--listen", &address]);
+
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(ended.err.contains(&format!("cannot listen on {address}")), "{ended:?}");
+    assert!(ended.err.contains("--listen takes another address"), "{ended:?}");
+}
