@@ -72,6 +72,10 @@ impl LiveEndpoints {
         if let Some(live) = self.endpoints.get(&endpoint) {
             return Ok(Some(live.clone()));
         }
+        if self.epoch.is_none() {
+            // What changes between this load and the first refresh must be seen by the latter.
+            self.epoch = Some(tx.config_epoch().await?);
+        }
         let Some(row) = tx.find_endpoint(endpoint).await? else { return Ok(None) };
         let live = Arc::new(engine.live_endpoint(tx, row).await?);
         self.endpoints.insert(endpoint, live.clone());
