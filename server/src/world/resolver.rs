@@ -80,10 +80,14 @@ impl Resolver {
         let (servers, mut options) = match kind {
             ResolverKind::System => return Ok(Self::System),
             ResolverKind::Static(answers) => return Ok(Self::Static(answers.clone())),
-            ResolverKind::Direct => {
-                let (config, options) = read_system_conf()?;
-                (config.into_parts().2, options)
-            }
+            ResolverKind::Direct => match read_system_conf() {
+                Ok((config, options)) => (config.into_parts().2, options),
+                // There is none, or it says something that only the system understands.
+                Err(error) => {
+                    tracing::warn!(%error, "the configuration of the name servers cannot be read; asking the system instead");
+                    return Ok(Self::System);
+                }
+            },
             ResolverKind::Servers(servers) => {
                 (servers.iter().map(name_server).collect(), ResolverOpts::default())
             }

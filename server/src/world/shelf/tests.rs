@@ -1,5 +1,7 @@
 use std::{cell::Cell, rc::Rc};
 
+use proptest::prelude::*;
+
 use super::*;
 
 /// A connection of paper.
@@ -141,5 +143,106 @@ fn nothing_is_left_of_hosts_without_connections() {
         shelf.sweep(now + IDLE);
 
         assert!(shelf.hosts.is_empty() && shelf.line.is_empty(), "room {room}");
+    }
+}
+
+/// One thing that can happen to a shelf; numbers are taken modulo what there is.
+#[derive(Clone, Debug)]
+enum Event {
+    Take(usize),
+    Make { host: usize, room: usize },
+    GiveBack { which: usize, kept: bool },
+    Close(usize),
+    Evict,
+    Forget(usize),
+    Wait(u64),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => (0..3_usize).prop_map(Event::Take),
+        4 => (0..3_usize, 1..4_usize).prop_map(|(host, room)| Event::Make { host, room }),
+        6 => (any::<usize>(), any::<bool>()).prop_map(|(which, kept)| Event::GiveBack { which, kept }),
+        1 => any::<usize>().prop_map(Event::Close),
+        1 => Just(Event::Evict),
+        1 => (0..3_usize).prop_map(Event::Forget),
+        2 => (1..20_u64).prop_map(Event::Wait),
+    ]
+}
+
+/// A shelf, and what its users hold.
+struct Play {
+    shelf: Shelf<&'static str, Paper>,
+    held: Vec<(&'static str, Paper, Ticket)>,
+    made: Vec<Paper>,
+    now: Instant,
+}
+
+impl Play {
+    fn step(&mut self, event: Event) {
+        const HOSTS: [&str; 3] = ["a", "b", "c"];
+        match event {
+            Event::Take(host) => {
+                if let Some((paper, ticket)) = self.shelf.take(&HOSTS[host], self.now) {
+                    assert!(paper.open.get() && self.now - paper.opened < AGE);
+                    self.held.push((HOSTS[host], paper, ticket));
+                }
+            }
+            Event::Make { host, room } => {
+                let made = paper(u32::try_from(self.made.len()).unwrap(), self.now, room);
+                let mut ticket = self.shelf.admit(&HOSTS[host]);
+                self.shelf.settle(&HOSTS[host], &mut ticket, &made);
+                self.made.push(made.clone());
+                self.held.push((HOSTS[host], made, ticket));
+            }
+            Event::GiveBack { which, kept } if !self.held.is_empty() => {
+                let (key, paper, ticket) = self.held.swap_remove(which % self.held.len());
+                self.shelf.put_back(&key, &ticket, kept.then_some(paper), self.now);
+            }
+            Event::Close(which) if !self.made.is_empty() => {
+                self.made[which % self.made.len()].open.set(false);
+            }
+            Event::Evict => drop(self.shelf.evict()),
+            Event::Forget(host) => self.shelf.forget(|key| *key == HOSTS[host]),
+            Event::Wait(seconds) => self.now += Duration::from_secs(seconds),
+            Event::GiveBack { .. } | Event::Close(_) => {}
+        }
+    }
+
+    /// The line and the seats tell the same, and no connection has more users than room.
+    fn check(&self) {
+        let seats = || self.shelf.hosts.values().flat_map(|host| &host.seats);
+        let resting: Vec<u64> =
+            seats().filter_map(|seat| seat.resting).map(|(turn, _)| turn).collect();
+        assert_eq!(resting.len(), self.shelf.line.len());
+        assert!(resting.iter().all(|turn| self.shelf.line.contains_key(turn)));
+        for seat in seats() {
+            assert_eq!(seat.resting.is_none(), seat.users > 0);
+        }
+        for paper in &self.made {
+            let users = self.held.iter().filter(|(_, held, _)| held.name == paper.name).count();
+            assert!(users <= paper.room, "{users} users of {}", paper.room);
+        }
+        let tickets: usize = self.shelf.hosts.values().map(|host| host.tickets).sum();
+        assert_eq!(tickets, self.held.len());
+    }
+}
+
+proptest! {
+    #[test]
+    fn in_whatever_order_things_happen_the_books_are_right(
+        events in proptest::collection::vec(event(), 0..200)
+    ) {
+        let (shelf, now) = shelf();
+        let mut play = Play { shelf, held: Vec::new(), made: Vec::new(), now };
+        for event in events {
+            play.step(event);
+            play.check();
+        }
+        while let Some((key, paper, ticket)) = play.held.pop() {
+            play.shelf.put_back(&key, &ticket, Some(paper), play.now);
+        }
+        play.shelf.sweep(play.now + AGE);
+        prop_assert!(play.shelf.hosts.is_empty() && play.shelf.line.is_empty());
     }
 }

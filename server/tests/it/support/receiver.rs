@@ -174,6 +174,8 @@ pub enum Step {
     Flood(Vec<u8>),
     /// The same, with a pause between.
     Drip(Vec<u8>, Duration),
+    /// Read nothing more, and say nothing more, for ever.
+    Stall,
     /// Say nothing more until the client closes the connection.
     Hang,
 }
@@ -255,6 +257,7 @@ async fn play(stream: &mut TcpStream, step: Step, log: &Mutex<Vec<Vec<u8>>>) -> 
             stream.write_all(&bytes).await.ok()?;
             let _ = timeout(pause, pending::<()>()).await;
         },
+        Step::Stall => pending().await,
         // Until the client goes away; what it sends is of no interest.
         Step::Hang => while stream.read_u8().await.is_ok() {},
     }

@@ -160,6 +160,30 @@ async fn a_body_without_end_is_cut_off_and_its_connection_closed() {
 }
 
 #[tokio::test]
+async fn a_receiver_that_stops_reading_does_not_hold_the_attempt() {
+    let receiver = Scripted::start([Step::ReadHead, Step::Stall]).await;
+    let large = Request {
+        body: vec![b'x'; 16 << 20].into(),
+        timeout: Duration::from_millis(300),
+        ..request(&receiver.url("/"))
+    };
+    let sent = world().send(large).await;
+    assert_eq!(told(&sent), "timeout_total");
+    assert!(sent.timings.total < Duration::from_secs(2), "{:?}", sent.timings);
+}
+
+#[tokio::test]
+async fn an_answer_to_a_request_that_nobody_made_is_not_taken_for_the_next_one() {
+    let two = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\nHTTP/1.1 201 Created\r\ncontent-length: 0\r\n\r\n";
+    let receiver = Scripted::start([Step::Read, Step::send(two), Step::Read, Step::Hang]).await;
+    let world = world();
+    for _ in 0..5 {
+        assert_eq!(status(&post(&world, &receiver.url("/")).await), 200);
+    }
+    assert_eq!(receiver.connections(), 5);
+}
+
+#[tokio::test]
 async fn an_answer_given_before_the_request_was_read_is_taken() {
     let receiver = Scripted::start([
         Step::ReadHead,

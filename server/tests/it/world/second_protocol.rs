@@ -1,7 +1,7 @@
 //! HTTP/2, where receiver and TLS agree on it.
 
 use std::{
-    future::poll_fn,
+    future::{pending, poll_fn},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -81,6 +81,36 @@ async fn those_who_wait_for_a_first_connection_hear_at_once_that_it_failed() {
         failed(sent, Plain::TlsUnknownIssuer);
     }
     assert!(receiver.connections() < 16, "{}", receiver.connections());
+}
+
+#[tokio::test]
+async fn an_attempt_that_gives_up_leaves_the_first_connection_to_the_next() {
+    let (root, config) = server(&["h2"]);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://hooks.example:{}/", listener.local_addr().unwrap().port());
+    let _task = accept(listener, Arc::default(), move |stream, number| {
+        let config = config.clone();
+        async move {
+            if number == 1 {
+                pending::<()>().await; // the handshake of the first never ends
+            }
+            let tls = TlsAcceptor::from(config).accept(stream).await.unwrap();
+            let mut open = h2::server::handshake(tls).await.unwrap();
+            while let Some(Ok((_, stream))) = open.accept().await {
+                respond(stream, Response::new(()));
+            }
+        }
+    });
+    let world = world();
+    let patient = || with_authority(&url, root.pem());
+    let hurried = Request { timeout: Duration::from_millis(200), ..patient() };
+
+    let (first, second, third) =
+        tokio::join!(world.send(hurried), world.send(patient()), world.send(patient()));
+
+    failed(first, Plain::TimeoutTotal);
+    assert_eq!(told(&second), "200", "{:?}", second.result);
+    assert_eq!(told(&third), "200", "{:?}", third.result);
 }
 
 /// An HTTP/2 receiver made by hand, which `play`s each connection, by its number from 1.
