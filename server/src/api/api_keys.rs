@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::{
     Api,
-    auth::Caller,
+    auth::Manager,
     error::ApiError,
     extract::{Body, Params, id},
     listing::Listing,
@@ -98,10 +98,9 @@ pub struct NewApiKeyInput {
 )]
 pub async fn list(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Manager(caller): Manager,
     mut params: Params,
 ) -> Result<Json<Listing<ApiKeyBody>>, ApiError> {
-    caller.needs(Scope::Manage)?;
     let tenant = caller.within(params.text("tenant").as_deref())?;
     let bound = tenant.as_ref().map(ToString::to_string).unwrap_or_default();
     let page = params.page(&caller, "keys", &[bound])?;
@@ -116,10 +115,9 @@ pub async fn list(
 )]
 pub async fn create(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Manager(caller): Manager,
     Body(input): Body<NewApiKeyInput>,
 ) -> Result<(StatusCode, [(HeaderName, &'static str); 1], Json<ApiKeyBody>), ApiError> {
-    caller.needs(Scope::Manage)?;
     let tenant = match input.tenant {
         Some(tenant) => Some(caller.tenant(tenant.as_str())?),
         None => caller.actor.tenant.clone(),
@@ -146,10 +144,9 @@ pub async fn create(
 )]
 pub async fn show(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Manager(caller): Manager,
     Path(key): Path<String>,
 ) -> Result<Json<ApiKeyBody>, ApiError> {
-    caller.needs(Scope::Manage)?;
     let id: ApiKeyId = id("API key", &key)?;
     let found = api.store.read().await?.find_api_key(caller.actor.tenant.as_ref(), id).await?;
     Ok(Json(found.ok_or_else(|| ApiError::not_found("API key", &key))?.into()))
@@ -162,10 +159,9 @@ pub async fn show(
 )]
 pub async fn revoke(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Manager(caller): Manager,
     Path(key): Path<String>,
 ) -> Result<StatusCode, ApiError> {
-    caller.needs(Scope::Manage)?;
     let id: ApiKeyId = id("API key", &key)?;
     revoke_api_key(&api.store, &*api.manage.world, &caller.actor, id).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -7,9 +7,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::{Api, auth::Caller, error::ApiError, extract::Params, listing::Listing};
+use super::{Api, auth::Manager, error::ApiError, extract::Params, listing::Listing};
 use crate::{
-    domain::{scope::Scope, tenant::TenantId, time::Timestamp},
+    domain::{tenant::TenantId, time::Timestamp},
     store::audit::AuditRow,
 };
 
@@ -47,10 +47,9 @@ impl From<AuditRow> for AuditBody {
 )]
 pub async fn list(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Manager(caller): Manager,
     mut params: Params,
 ) -> Result<Json<Listing<AuditBody>>, ApiError> {
-    caller.needs(Scope::Manage)?;
     let tenant = caller.within(params.text("tenant").as_deref())?;
     let bound = tenant.as_ref().map(ToString::to_string).unwrap_or_default();
     let page = params.page(&caller, "audit", &[bound])?;

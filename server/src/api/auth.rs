@@ -10,7 +10,7 @@ use std::{
 };
 
 use axum::{
-    extract::FromRequestParts,
+    extract::{FromRequestParts, RawPathParams},
     http::{HeaderMap, header, request::Parts},
 };
 
@@ -89,7 +89,7 @@ impl Caller {
     }
 
     /// Refuses a caller whose key lacks `scope`.
-    pub fn needs(&self, scope: Scope) -> Result<(), ApiError> {
+    fn needs(&self, scope: Scope) -> Result<(), ApiError> {
         if self.actor.scopes.contains(scope) {
             return Ok(());
         }
@@ -103,6 +103,17 @@ impl Caller {
             return Ok(());
         }
         Err(ApiError::forbidden("operator_only", "this needs an operator's key"))
+    }
+
+    /// Refuses a path below a tenant that the caller may not know of.
+    async fn check_path(&self, parts: &mut Parts, api: &Arc<Api>) -> Result<(), ApiError> {
+        let params = RawPathParams::from_request_parts(parts, api).await;
+        let params = params.map_err(|_| ApiError::not_found("path", parts.uri.path()))?;
+        let tenant = params.iter().find(|(name, _)| *name == "tenant");
+        if let (Some((_, tenant)), false) = (tenant, self.actor.is_operator()) {
+            self.tenant(tenant)?;
+        }
+        Ok(())
     }
 
     /// The tenant that a path names, if the caller may know of it.
@@ -122,12 +133,39 @@ impl Caller {
     }
 }
 
-impl FromRequestParts<Arc<Api>> for Caller {
-    type Rejection = ApiError;
+/// Callers with a scope. They come before the body is read: who may not call learns nothing of
+/// what the call would take.
+macro_rules! callers {
+    ($($(#[$doc:meta])* $name:ident needs $scope:ident $(and $more:ident)?;)*) => {$(
+        $(#[$doc])*
+        pub struct $name(pub Caller);
 
-    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, ApiError> {
-        Self::of(api, &parts.headers).await
-    }
+        impl FromRequestParts<Arc<Api>> for $name {
+            type Rejection = ApiError;
+
+            async fn from_request_parts(
+                parts: &mut Parts,
+                api: &Arc<Api>,
+            ) -> Result<Self, ApiError> {
+                let caller = Caller::of(api, &parts.headers).await?;
+                caller.needs(Scope::$scope)?;
+                $(caller.$more()?;)?
+                caller.check_path(parts, api).await?;
+                Ok(Self(caller))
+            }
+        }
+    )*};
+}
+
+callers! {
+    /// Whoever may look.
+    Reader needs Read;
+    /// Whoever may send events.
+    Emitter needs Emit;
+    /// Whoever may change things.
+    Manager needs Manage;
+    /// The operator, changing things.
+    OperatorManager needs Manage and needs_operator;
 }
 
 impl Api {

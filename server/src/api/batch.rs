@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 use super::{
     Api,
-    auth::Caller,
+    auth::{Caller, Emitter},
     emit::{AcceptedBody, EventInput},
     error::{ApiError, ProblemDocument},
     extract::{self, from_json, require_json},
@@ -25,7 +25,6 @@ use crate::{
         event::Door,
         limits::{BATCH_BYTES_MAX, BATCH_EVENTS_MAX},
         problem::Problem,
-        scope::Scope,
     },
     store::NewEvent,
 };
@@ -82,11 +81,10 @@ impl From<Result<AcceptedBody, ApiError>> for BatchResult {
 )]
 pub async fn create(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Emitter(caller): Emitter,
     once: Option<Extension<Once>>,
     request: Request,
 ) -> Result<(StatusCode, Json<BatchBody>), ApiError> {
-    caller.needs(Scope::Emit)?;
     let (parts, body) = request.into_parts();
     require_json(&parts.headers)?;
     let input: BatchInput = from_json(&extract::read(body, BATCH_BYTES_MAX).await?)?;

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use super::{
     Api,
-    auth::Caller,
+    auth::{Caller, Manager, Reader},
     error::ApiError,
     extract::{Params, id},
     listing::Listing,
@@ -25,7 +25,6 @@ use crate::{
         event_type::Pattern,
         id::{DeliveryId, EndpointId, EventId},
         retry::{Forecast, RetrySchedule},
-        scope::Scope,
         tenant::TenantId,
         time::Timestamp,
     },
@@ -133,10 +132,9 @@ pub struct DeliveryDetail {
 )]
 pub async fn list(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Reader(caller): Reader,
     mut params: Params,
 ) -> Result<Json<Listing<DeliveryBody>>, ApiError> {
-    caller.needs(Scope::Read)?;
     let now = api.manage.world.now();
     let names = ["tenant", "endpoint", "event", "type", "state", "cause", "since", "until"];
     let taken: Vec<String> = names.map(|name| params.peek(name).to_owned()).into();
@@ -164,10 +162,9 @@ pub async fn list(
 )]
 pub async fn show(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Reader(caller): Reader,
     Path(delivery): Path<String>,
 ) -> Result<Json<DeliveryDetail>, ApiError> {
-    caller.needs(Scope::Read)?;
     let row = api.find_delivery(&caller, &delivery).await?;
     Ok(Json(api.detail(row).await?))
 }
@@ -251,10 +248,9 @@ impl Api {
 )]
 pub async fn redeliver(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Manager(caller): Manager,
     Path(delivery): Path<String>,
 ) -> Result<(StatusCode, Json<DeliveryDetail>), ApiError> {
-    caller.needs(Scope::Manage)?;
     let (tenant, id) = api.target(&caller, &delivery).await?;
     let heard = api.manage.redeliver(&caller.actor, &tenant, id).await?;
     api.told(&caller, &delivery, heard).await
@@ -268,10 +264,9 @@ pub async fn redeliver(
 )]
 pub async fn try_now(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Manager(caller): Manager,
     Path(delivery): Path<String>,
 ) -> Result<(StatusCode, Json<DeliveryDetail>), ApiError> {
-    caller.needs(Scope::Manage)?;
     let (tenant, id) = api.target(&caller, &delivery).await?;
     let heard = api.manage.try_now(&caller.actor, &tenant, id).await?;
     api.told(&caller, &delivery, heard).await
@@ -287,10 +282,9 @@ pub async fn try_now(
 )]
 pub async fn cancel(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Manager(caller): Manager,
     Path(delivery): Path<String>,
 ) -> Result<(StatusCode, Json<DeliveryDetail>), ApiError> {
-    caller.needs(Scope::Manage)?;
     let (tenant, id) = api.target(&caller, &delivery).await?;
     let heard = api.manage.cancel(&caller.actor, &tenant, id).await?;
     api.told(&caller, &delivery, heard).await

@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 
 use super::{
     Api,
-    auth::Caller,
+    auth::{Caller, Emitter},
     error::ApiError,
     extract::{self, from_json, require_json},
     idempotency::Once,
@@ -29,7 +29,6 @@ use crate::{
         id::EventId,
         limits::{KEY_BYTES_MAX, VERSION_BYTES_MAX, check_text},
         problem::Problem,
-        scope::Scope,
         tenant::TenantId,
         time::Timestamp,
     },
@@ -225,11 +224,10 @@ fn traceparent_problem(text: &str) -> Option<Problem> {
 )]
 pub async fn create(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Emitter(caller): Emitter,
     once: Option<Extension<Once>>,
     request: Request,
 ) -> Result<(StatusCode, Json<AcceptedBody>), ApiError> {
-    caller.needs(Scope::Emit)?;
     let (parts, body) = request.into_parts();
     require_json(&parts.headers)?;
     let limit = api.settings.payload_bytes_max + AROUND_BYTES_MAX;

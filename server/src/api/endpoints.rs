@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 use super::{
     Api,
-    auth::Caller,
+    auth::{Manager, Reader},
     error::ApiError,
     extract::{Body, Params, id},
     listing::{Listing, try_listing},
@@ -29,7 +29,6 @@ use crate::{
         own_headers::OwnHeaders,
         profile::Profiles,
         rate::RateLimit,
-        scope::Scope,
         time::Timestamp,
         tls_settings::TlsSettings,
     },
@@ -151,11 +150,10 @@ type Shown = Result<Json<EndpointBody>, ApiError>;
 )]
 pub async fn list(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Reader(caller): Reader,
     Path(tenant): Path<String>,
     params: Params,
 ) -> Result<Json<Listing<EndpointBody>>, ApiError> {
-    caller.needs(Scope::Read)?;
     let tenant = caller.tenant(&tenant)?;
     let page = params.page(&caller, "endpoints", &[tenant.to_string()])?;
     let paged = api.store.read().await?.list_endpoints(&tenant, page).await?;
@@ -173,11 +171,10 @@ pub async fn list(
 )]
 pub async fn create(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Manager(caller): Manager,
     Path(tenant): Path<String>,
     Body(change): Body<Map<String, Value>>,
 ) -> Result<(StatusCode, Json<EndpointBody>), ApiError> {
-    caller.needs(Scope::Manage)?;
     let tenant = caller.tenant(&tenant)?;
     let (row, _, secret) = api.manage.create_endpoint(&caller.actor, &tenant, change).await?;
     let mut body = api.show_endpoint(row)?;
@@ -194,10 +191,9 @@ pub async fn create(
 )]
 pub async fn show(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Reader(caller): Reader,
     Path((tenant, endpoint)): Path<(String, String)>,
 ) -> Shown {
-    caller.needs(Scope::Read)?;
     let tenant = caller.tenant(&tenant)?;
     let id: EndpointId = id("endpoint", &endpoint)?;
     let found = api.store.read().await?.find_tenant_endpoint(&tenant, id).await?;
@@ -216,11 +212,10 @@ pub async fn show(
 )]
 pub async fn update(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Manager(caller): Manager,
     Path((tenant, endpoint)): Path<(String, String)>,
     Body(change): Body<Map<String, Value>>,
 ) -> Shown {
-    caller.needs(Scope::Manage)?;
     let tenant = caller.tenant(&tenant)?;
     let id: EndpointId = id("endpoint", &endpoint)?;
     let row = api.manage.update_endpoint(&caller.actor, &tenant, id, &change).await?;
@@ -235,10 +230,9 @@ pub async fn update(
 )]
 pub async fn delete(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Manager(caller): Manager,
     Path((tenant, endpoint)): Path<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
-    caller.needs(Scope::Manage)?;
     let tenant = caller.tenant(&tenant)?;
     let id: EndpointId = id("endpoint", &endpoint)?;
     api.manage.delete_endpoint(&caller.actor, &tenant, id).await?;
@@ -254,10 +248,9 @@ pub async fn delete(
 )]
 pub async fn pause(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Manager(caller): Manager,
     Path((tenant, endpoint)): Path<(String, String)>,
 ) -> Shown {
-    caller.needs(Scope::Manage)?;
     let tenant = caller.tenant(&tenant)?;
     let id = id("endpoint", &endpoint)?;
     let row = api.manage.pause_endpoint(&caller.actor, &tenant, id).await?;
@@ -273,10 +266,9 @@ pub async fn pause(
 )]
 pub async fn resume(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Manager(caller): Manager,
     Path((tenant, endpoint)): Path<(String, String)>,
 ) -> Shown {
-    caller.needs(Scope::Manage)?;
     let tenant = caller.tenant(&tenant)?;
     let id = id("endpoint", &endpoint)?;
     let row = api.manage.resume_endpoint(&caller.actor, &tenant, id).await?;
@@ -292,10 +284,9 @@ pub async fn resume(
 )]
 pub async fn enable(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Manager(caller): Manager,
     Path((tenant, endpoint)): Path<(String, String)>,
 ) -> Shown {
-    caller.needs(Scope::Manage)?;
     let tenant = caller.tenant(&tenant)?;
     let id = id("endpoint", &endpoint)?;
     let row = api.manage.enable_endpoint(&caller.actor, &tenant, id).await?;

@@ -13,13 +13,13 @@ use utoipa::ToSchema;
 
 use super::{
     Api,
-    auth::Caller,
+    auth::{OperatorManager, Reader},
     error::ApiError,
     extract::{Body, MaybeBody, Params},
     listing::Listing,
 };
 use crate::{
-    domain::{event_type::EventType, problem::Problem, scope::Scope, time::Timestamp},
+    domain::{event_type::EventType, problem::Problem, time::Timestamp},
     manage::event_types::EventTypeChange,
     store::event_types::EventTypeRow,
 };
@@ -121,10 +121,9 @@ fn parsed(name: &str) -> Result<EventType, ApiError> {
 )]
 pub async fn list(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Reader(caller): Reader,
     mut params: Params,
 ) -> Result<Json<Listing<EventTypeBody>>, ApiError> {
-    caller.needs(Scope::Read)?;
     let archived = params.parse::<bool>("archived").unwrap_or(false);
     let page = params.page(&caller, "event-types", &[archived.to_string()])?;
     let paged = api.store.read().await?.list_event_types(archived, page).await?;
@@ -138,11 +137,9 @@ pub async fn list(
 )]
 pub async fn create(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    OperatorManager(caller): OperatorManager,
     Body(input): Body<NewEventTypeInput>,
 ) -> Result<(StatusCode, Json<EventTypeBody>), ApiError> {
-    caller.needs(Scope::Manage)?;
-    caller.needs_operator()?;
     let NewEventTypeInput { name, description, schemas, example, archived } = input;
     let change = EventTypeChange { description, example, archived, schemas };
     let row = api.manage.create_event_type(&caller.actor, &parsed(&name)?, change).await?;
@@ -156,10 +153,9 @@ pub async fn create(
 )]
 pub async fn show(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    _: Reader,
     Path(name): Path<String>,
 ) -> Result<Json<EventTypeBody>, ApiError> {
-    caller.needs(Scope::Read)?;
     let found = api.store.read().await?.find_event_type(&name_in_path(&name)?).await?;
     Ok(Json(found.ok_or_else(|| ApiError::not_found("event type", &name))?.into()))
 }
@@ -172,12 +168,10 @@ pub async fn show(
 )]
 pub async fn put(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    OperatorManager(caller): OperatorManager,
     Path(name): Path<String>,
     MaybeBody(input): MaybeBody<EventTypeInput>,
 ) -> Result<(StatusCode, Json<EventTypeBody>), ApiError> {
-    caller.needs(Scope::Manage)?;
-    caller.needs_operator()?;
     let name = parsed(&name)?;
     let (row, made) = api.manage.put_event_type(&caller.actor, &name, input.into()).await?;
     Ok((if made { StatusCode::CREATED } else { StatusCode::OK }, Json(row.into())))
@@ -191,12 +185,10 @@ pub async fn put(
 )]
 pub async fn update(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    OperatorManager(caller): OperatorManager,
     Path(name): Path<String>,
     Body(input): Body<EventTypeInput>,
 ) -> Result<Json<EventTypeBody>, ApiError> {
-    caller.needs(Scope::Manage)?;
-    caller.needs_operator()?;
     let name = name_in_path(&name)?;
     Ok(Json(api.manage.update_event_type(&caller.actor, &name, input.into()).await?.into()))
 }
@@ -209,11 +201,9 @@ pub async fn update(
 )]
 pub async fn delete(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    OperatorManager(caller): OperatorManager,
     Path(name): Path<String>,
 ) -> Result<StatusCode, ApiError> {
-    caller.needs(Scope::Manage)?;
-    caller.needs_operator()?;
     api.manage.delete_event_type(&caller.actor, &name_in_path(&name)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }

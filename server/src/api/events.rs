@@ -16,17 +16,14 @@ use utoipa::ToSchema;
 
 use super::{
     Api,
-    auth::Caller,
+    auth::{Caller, Reader},
     deliveries::DeliveryBody,
     error::ApiError,
     extract::{Params, id, is_json},
     listing::Listing,
 };
 use crate::{
-    domain::{
-        event::Door, event_type::Pattern, id::EventId, problem::Problem, scope::Scope,
-        time::Timestamp,
-    },
+    domain::{event::Door, event_type::Pattern, id::EventId, problem::Problem, time::Timestamp},
     store::{
         deliveries::DeliveryFilter,
         events::{EventFilter, EventSummary},
@@ -108,10 +105,9 @@ impl From<EventSummary> for EventBody {
 )]
 pub async fn list(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Reader(caller): Reader,
     mut params: Params,
 ) -> Result<Json<Listing<EventBody>>, ApiError> {
-    caller.needs(Scope::Read)?;
     let now = api.manage.world.now();
     let taken: Vec<String> = ["tenant", "type", "key", "since", "until", "order"]
         .map(|name| params.peek(name).to_owned())
@@ -159,10 +155,9 @@ impl Api {
 )]
 pub async fn show(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Reader(caller): Reader,
     Path(event): Path<String>,
 ) -> Result<Json<EventBody>, ApiError> {
-    caller.needs(Scope::Read)?;
     let event = api.find_event(&caller, &event).await?;
     let payload = api.find_payload(&event).await?;
     let mut body = EventBody::from(event);
@@ -182,10 +177,9 @@ pub async fn show(
 )]
 pub async fn payload(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Reader(caller): Reader,
     Path(event): Path<String>,
 ) -> Result<impl IntoResponse, ApiError> {
-    caller.needs(Scope::Read)?;
     let event = api.find_event(&caller, &event).await?;
     let payload = api.find_payload(&event).await?;
     let content_type = event.content_type.unwrap_or_else(|| "application/json".to_owned());
@@ -206,11 +200,10 @@ pub async fn payload(
 )]
 pub async fn list_deliveries(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Reader(caller): Reader,
     Path(event): Path<String>,
     params: Params,
 ) -> Result<Json<Listing<DeliveryBody>>, ApiError> {
-    caller.needs(Scope::Read)?;
     let event = api.find_event(&caller, &event).await?;
     let page = params.page(&caller, "event-deliveries", &[event.id.to_string()])?;
     let filter = DeliveryFilter {

@@ -12,15 +12,13 @@ use serde::de::IgnoredAny;
 
 use super::{
     Api,
-    auth::Caller,
+    auth::Emitter,
     emit::{AcceptedBody, EventTexts},
     error::ApiError,
     extract::{self, Params, is_json},
     idempotency::Once,
 };
-use crate::domain::{
-    limits::CONTENT_TYPE_BYTES_MAX, problem::Problem, scope::Scope, time::Timestamp,
-};
+use crate::domain::{limits::CONTENT_TYPE_BYTES_MAX, problem::Problem, time::Timestamp};
 
 /// What a body without a content type is taken for (RFC 9110, 8.3).
 const UNKNOWN: &str = "application/octet-stream";
@@ -43,13 +41,12 @@ const UNKNOWN: &str = "application/octet-stream";
 )]
 pub async fn create(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Emitter(caller): Emitter,
     once: Option<Extension<Once>>,
     Path((tenant, event_type)): Path<(String, String)>,
     mut params: Params,
     request: Request,
 ) -> Result<(StatusCode, Json<AcceptedBody>), ApiError> {
-    caller.needs(Scope::Emit)?;
     let texts = EventTexts {
         tenant: Some(caller.tenant(&tenant)?.to_string()),
         event_type,

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 use super::{
     Api,
-    auth::Caller,
+    auth::{Manager, Reader},
     error::ApiError,
     extract::{MaybeBody, Params, id},
     listing::{Listing, try_listing},
@@ -24,7 +24,6 @@ use crate::{
         duration,
         id::{EndpointId, SecretId},
         problem::Problem,
-        scope::Scope,
         secret_kind::SecretKind,
         time::Timestamp,
     },
@@ -124,11 +123,10 @@ type Told = ([(HeaderName, &'static str); 1], Json<SecretBody>);
 )]
 pub async fn list(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Reader(caller): Reader,
     Path((tenant, endpoint)): Path<(String, String)>,
     mut params: Params,
 ) -> Result<Json<Listing<SecretBody>>, ApiError> {
-    caller.needs(Scope::Read)?;
     let tenant = caller.tenant(&tenant)?;
     let id: EndpointId = id("endpoint", &endpoint)?;
     let all = params.parse::<bool>("all").unwrap_or(false);
@@ -155,11 +153,10 @@ pub async fn list(
 )]
 pub async fn create(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Manager(caller): Manager,
     Path((tenant, endpoint)): Path<(String, String)>,
     MaybeBody(input): MaybeBody<NewSecretInput>,
 ) -> Result<(StatusCode, Told), ApiError> {
-    caller.needs(Scope::Manage)?;
     let tenant = caller.tenant(&tenant)?;
     let id: EndpointId = id("endpoint", &endpoint)?;
     let new = match (input.secret, input.kind) {
@@ -184,11 +181,10 @@ pub async fn create(
 )]
 pub async fn rotate(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Manager(caller): Manager,
     Path((tenant, endpoint)): Path<(String, String)>,
     MaybeBody(input): MaybeBody<RotateInput>,
 ) -> Result<(StatusCode, Told), ApiError> {
-    caller.needs(Scope::Manage)?;
     let tenant = caller.tenant(&tenant)?;
     let id: EndpointId = id("endpoint", &endpoint)?;
     let overlap: Duration = input.overlap.map_or(OVERLAP_DEFAULT, |text| text.0);
@@ -209,10 +205,9 @@ pub async fn rotate(
 )]
 pub async fn revoke(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Manager(caller): Manager,
     Path((tenant, endpoint, secret)): Path<(String, String, String)>,
 ) -> Result<StatusCode, ApiError> {
-    caller.needs(Scope::Manage)?;
     let tenant = caller.tenant(&tenant)?;
     let endpoint: EndpointId = id("endpoint", &endpoint)?;
     let secret: SecretId = id("secret", &secret)?;
@@ -229,10 +224,9 @@ pub async fn revoke(
 )]
 pub async fn reveal(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Manager(caller): Manager,
     Path((tenant, endpoint, secret)): Path<(String, String, String)>,
 ) -> Result<Told, ApiError> {
-    caller.needs(Scope::Manage)?;
     let tenant = caller.tenant(&tenant)?;
     let endpoint: EndpointId = id("endpoint", &endpoint)?;
     let secret: SecretId = id("secret", &secret)?;

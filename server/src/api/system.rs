@@ -11,8 +11,8 @@ use axum::{
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Api, auth::Caller, error::ApiError};
-use crate::{domain::scope::Scope, telemetry::metrics::CONTENT_TYPE};
+use super::{Api, auth::Reader, error::ApiError};
+use crate::telemetry::metrics::CONTENT_TYPE;
 
 /// How the process is.
 #[derive(Serialize, ToSchema)]
@@ -58,13 +58,12 @@ pub async fn ready(State(api): State<Arc<Api>>) -> Result<Json<Health>, ApiError
 )]
 pub async fn metrics(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Reader(caller): Reader,
 ) -> Result<impl IntoResponse, ApiError> {
+    caller.needs_operator()?;
     if !api.settings.serves_metrics {
         let detail = "metrics have a listener of their own here, see metrics.listen";
         return Err(ApiError::new(StatusCode::NOT_FOUND, "unknown_route", detail));
     }
-    caller.needs(Scope::Read)?;
-    caller.needs_operator()?;
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], api.metrics.render()))
 }

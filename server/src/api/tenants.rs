@@ -13,16 +13,12 @@ use utoipa::ToSchema;
 
 use super::{
     Api,
-    auth::Caller,
+    auth::{Manager, OperatorManager, Reader},
     error::ApiError,
     extract::{Body, MaybeBody, Params},
     listing::Listing,
 };
-use crate::{
-    domain::{scope::Scope, time::Timestamp},
-    manage::tenants::TenantChange,
-    store::tenants::TenantRow,
-};
+use crate::{domain::time::Timestamp, manage::tenants::TenantChange, store::tenants::TenantRow};
 
 /// A tenant.
 #[derive(Serialize, ToSchema)]
@@ -94,10 +90,9 @@ impl From<TenantInput> for TenantChange {
 )]
 pub async fn list(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Reader(caller): Reader,
     params: Params,
 ) -> Result<Json<Listing<TenantBody>>, ApiError> {
-    caller.needs(Scope::Read)?;
     let page = params.page(&caller, "tenants", &[])?;
     let mut tx = api.store.read().await?;
     // A tenant's own key sees the list that it would see if it were the only one.
@@ -116,10 +111,9 @@ pub async fn list(
 )]
 pub async fn show(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Reader(caller): Reader,
     Path(tenant): Path<String>,
 ) -> Result<Json<TenantBody>, ApiError> {
-    caller.needs(Scope::Read)?;
     let id = caller.tenant(&tenant)?;
     let found = api.store.read().await?.find_tenant(&id).await?;
     Ok(Json(found.ok_or_else(|| ApiError::not_found("tenant", &tenant))?.into()))
@@ -133,12 +127,10 @@ pub async fn show(
 )]
 pub async fn put(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    OperatorManager(caller): OperatorManager,
     Path(tenant): Path<String>,
     MaybeBody(input): MaybeBody<TenantInput>,
 ) -> Result<(StatusCode, Json<TenantBody>), ApiError> {
-    caller.needs(Scope::Manage)?;
-    caller.needs_operator()?;
     let id = crate::domain::tenant::TenantId::parse(&tenant).map_err(|error| {
         ApiError::invalid(vec![crate::domain::problem::Problem::new("tenant", error)])
     })?;
@@ -154,14 +146,14 @@ pub async fn put(
 )]
 pub async fn update(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Manager(caller): Manager,
     Path(tenant): Path<String>,
     Body(input): Body<TenantInput>,
 ) -> Result<Json<TenantBody>, ApiError> {
-    caller.needs(Scope::Manage)?;
     let id = caller.tenant(&tenant)?;
-    if input.limits.is_some() {
-        caller.needs_operator()?;
+    if input.limits.is_some() && !caller.actor.is_operator() {
+        let detail = "limits: only an operator's key may set them; leave them out";
+        return Err(ApiError::forbidden("operator_only", detail));
     }
     Ok(Json(api.manage.update_tenant(&caller.actor, &id, input.into()).await?.into()))
 }
@@ -176,11 +168,9 @@ pub async fn update(
 )]
 pub async fn delete(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    OperatorManager(caller): OperatorManager,
     Path(tenant): Path<String>,
 ) -> Result<StatusCode, ApiError> {
-    caller.needs(Scope::Manage)?;
-    caller.needs_operator()?;
     let id = caller.tenant(&tenant)?;
     api.manage.delete_tenant(&caller.actor, &id).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -10,11 +10,8 @@ use axum::{
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Api, attempts::AttemptBody, auth::Caller, error::ApiError, extract::id};
-use crate::domain::{
-    id::{DeliveryId, EndpointId, EventId},
-    scope::Scope,
-};
+use super::{Api, attempts::AttemptBody, auth::Manager, error::ApiError, extract::id};
+use crate::domain::id::{DeliveryId, EndpointId, EventId};
 
 /// Between two looks for the attempt.
 const STEP: Duration = Duration::from_millis(50);
@@ -50,10 +47,9 @@ pub struct TestResult {
 )]
 pub async fn test(
     State(api): State<Arc<Api>>,
-    caller: Caller,
+    Manager(caller): Manager,
     Path((tenant, endpoint)): Path<(String, String)>,
 ) -> Result<Json<TestResult>, ApiError> {
-    caller.needs(Scope::Manage)?;
     let tenant = caller.tenant(&tenant)?;
     let id: EndpointId = id("endpoint", &endpoint)?;
     let delivery = api.manage.send_test_event(&caller.actor, &tenant, id).await?;

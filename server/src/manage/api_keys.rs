@@ -7,10 +7,10 @@ use aws_lc_rs::digest;
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use zeroize::Zeroizing;
 
-use super::{Deed, ManageError, check_words, random_bytes};
+use super::{Deed, ManageError, check_words, new_id, random_bytes};
 use crate::{
     domain::{
-        id::{ApiKeyId, id_at},
+        id::ApiKeyId,
         problem::Problem,
         scope::{Actor, Scopes},
         tenant::TenantId,
@@ -89,7 +89,7 @@ pub async fn create_api_key(
     let bytes = random_bytes(world);
     let text = Zeroizing::new(format!("{PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(*bytes)));
     let row = ApiKeyRow {
-        id: ApiKeyId(id_at(now, world.random())),
+        id: ApiKeyId(new_id(world)),
         name: new.name,
         tenant: new.tenant,
         scopes: new.scopes,

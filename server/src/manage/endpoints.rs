@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 use snaphook_signature::Secret;
 
-use super::{Deed, Manage, ManageError, secrets::checked_secret, tenants::endpoints_max};
+use super::{Deed, Manage, ManageError, new_id, secrets::checked_secret, tenants::endpoints_max};
 use crate::{
     domain::{
         endpoint::{EndpointSettings, Private, Reach},
@@ -56,7 +56,7 @@ impl Manage {
             may_reach_inside(actor)?;
         }
         let now = self.now();
-        let id = EndpointId(self.new_id());
+        let id = EndpointId(new_id(&*self.world));
         let mut row = EndpointRow {
             id,
             tenant: tenant.clone(),

@@ -16,7 +16,13 @@ pub mod secrets;
 pub mod tenants;
 mod test_event;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
@@ -123,7 +129,7 @@ impl<'a> Deed<'a> {
     async fn write(self, tx: &mut Tx, world: &dyn World) -> Result<(), StoreError> {
         let at = world.now();
         tx.add_audit(&AuditRow {
-            id: id_at(at, world.random()),
+            id: new_id(world),
             at,
             actor: self.actor.name.clone(),
             action: self.action.to_owned(),
@@ -139,11 +145,15 @@ impl Manage {
     fn now(&self) -> Timestamp {
         self.world.now()
     }
+}
 
-    /// A number for a new id.
-    fn new_id(&self) -> i64 {
-        id_at(self.now(), self.world.random())
-    }
+/// A number for a new id: 2,048 of them in a microsecond are different, and where each process
+/// starts to count is left to chance.
+fn new_id(world: &dyn World) -> i64 {
+    static START: OnceLock<u64> = OnceLock::new();
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let start = *START.get_or_init(|| world.random());
+    id_at(world.now(), start.wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed)))
 }
 
 /// 32 unpredictable bytes.

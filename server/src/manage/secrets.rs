@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use snaphook_signature::{Kind, Secret};
 
-use super::{Deed, Manage, ManageError, random_bytes};
+use super::{Deed, Manage, ManageError, new_id, random_bytes};
 use crate::{
     domain::{
         id::{EndpointId, EventId, SecretId},
@@ -196,7 +196,7 @@ impl Manage {
         endpoint: EndpointId,
         secret: &Secret,
     ) -> SecretRow {
-        let id = SecretId(self.new_id());
+        let id = SecretId(new_id(&*self.world));
         let kind = match secret.kind() {
             Kind::Hmac => SecretKind::Hmac,
             Kind::Ed25519 | Kind::Ed25519Public => SecretKind::Ed25519,

@@ -1,5 +1,7 @@
 //! The doors, from outside.
 
+mod api;
+mod callers;
 mod cli;
 mod cli_dev;
 mod cli_listen;

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use snaphook::{domain::shard::shard_of, store::page::Page};
+use snaphook::{
+    domain::{endpoint_state::EndpointState, shard::shard_of},
+    store::page::Page,
+};
 
-use super::{NOW, add_endpoint, on_both, tenant};
+use super::{NOW, add_endpoint, emit, fresh, new_event, on_both, tenant};
 
 #[tokio::test]
 async fn an_endpoint_is_read_as_it_was_kept_and_by_its_tenant_only() {
@@ -59,6 +62,43 @@ async fn a_change_made_on_an_old_reading_is_refused() {
             tx.commit().await.unwrap();
             assert_eq!(changed, expected);
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_disabled_endpoint_gets_no_events_and_a_paused_one_does() {
+    on_both(async |store| {
+        let mut row = add_endpoint(store, "acme", 1, &["order.paid", "order.*"]).await;
+        for (state, expected) in [
+            (EndpointState::Active, 1),
+            (EndpointState::Paused, 2),
+            (EndpointState::Disabled, 2),
+            (EndpointState::Active, 3),
+        ] {
+            row.state = state;
+            let mut tx = store.begin().await.unwrap();
+            assert!(tx.update_endpoint(&mut row).await.unwrap());
+            tx.commit().await.unwrap();
+            emit(store, &new_event("acme", "order.paid")).await;
+            assert_eq!(fresh(store).await.len(), expected, "{state}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn endpoints_are_counted_by_tenant_without_deleted_ones() {
+    on_both(async |store| {
+        add_endpoint(store, "acme", 1, &["*"]).await;
+        add_endpoint(store, "evil", 2, &["*"]).await;
+        let mut gone = add_endpoint(store, "acme", 3, &["*"]).await;
+        let mut tx = store.begin().await.unwrap();
+        let epoch = tx.lock_configuration().await.unwrap();
+        assert_eq!(epoch, gone.epoch + 1);
+        gone.deleted_at = Some(NOW);
+        assert!(tx.update_endpoint(&mut gone).await.unwrap());
+        assert_eq!(tx.count_endpoints(&tenant("acme")).await.unwrap(), 1);
     })
     .await;
 }

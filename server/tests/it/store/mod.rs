@@ -1,13 +1,20 @@
 //! Every statement of the store, run on both databases.
 
+mod api_keys;
+mod audit;
 mod commands;
 mod complete;
+mod deliveries;
 mod emit;
 mod endpoints;
+mod event_types;
+mod events;
 mod grants;
+mod idempotency;
 mod queue;
 mod secrets;
 mod shards;
+mod tenants;
 
 use bytes::Bytes;
 use snaphook::{

@@ -1,0 +1,95 @@
+//! `/openapi.json`, `/docs`, and the state of the process.
+
+use std::path::Path;
+
+use http::{Method, header};
+use serde_json::Value;
+
+use super::on_both;
+
+/// The committed document is what people read without a server. `SNAPHOOK_BLESS=1` writes it.
+#[test]
+fn the_committed_openapi_document_is_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/openapi.json");
+    let current = serde_json::to_string_pretty(&snaphook::api::document()).unwrap() + "\n";
+    #[expect(clippy::disallowed_methods, reason = "the test's own setting, not the product's")]
+    let bless = std::env::var_os("SNAPHOOK_BLESS").is_some();
+    if bless {
+        std::fs::write(&path, &current).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == current,
+        "docs/openapi.json is stale; run `SNAPHOOK_BLESS=1 cargo test -p snaphook --test it openapi`"
+    );
+}
+
+#[test]
+fn every_reference_in_the_document_leads_somewhere() {
+    fn walk<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(map) => {
+                found.extend(map.get("$ref").and_then(Value::as_str));
+                map.values().for_each(|value| walk(value, found));
+            }
+            Value::Array(list) => list.iter().for_each(|value| walk(value, found)),
+            _ => {}
+        }
+    }
+    let document = snaphook::api::document();
+    let mut found = Vec::new();
+    walk(&document, &mut found);
+    assert!(found.len() > 50);
+    for reference in found {
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(document.pointer(pointer).is_some(), "{reference}");
+    }
+}
+
+#[tokio::test]
+async fn the_page_lists_every_route_and_runs_no_script() {
+    on_both(async |api| {
+        let document = api.call_as("", Method::GET, "/openapi.json", Value::Null).await.expect(200);
+        let page = api.call_as("", Method::GET, "/docs", Value::Null).await;
+        let text = String::from_utf8(page.bytes.to_vec()).unwrap();
+
+        for path in document["paths"].as_object().unwrap().keys() {
+            assert!(text.contains(&format!("</b> {path}</code>")), "{path}");
+        }
+        let policy = page.headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
+        assert!(policy.starts_with("default-src 'none'; style-src 'self'"), "{policy}");
+        assert!(!text.contains("<script") && !text.contains("style="));
+        let style = api.call_as("", Method::GET, "/docs.css", Value::Null).await;
+        assert_eq!(style.headers[header::CONTENT_TYPE], "text/css");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_process_says_whether_it_lives_and_can_work() {
+    on_both(async |api| {
+        let alive = api.call_as("", Method::GET, "/healthz", Value::Null).await.expect(200);
+        assert_eq!(alive["status"], "alive");
+        let ready = api.call_as("", Method::GET, "/readyz", Value::Null).await.expect(200);
+        assert_eq!(ready["status"], "ready");
+        api.store.close().await;
+        let answer = api.call_as("", Method::GET, "/readyz", Value::Null).await;
+        assert_eq!(answer.problem(503), "not_ready");
+        api.call_as("", Method::GET, "/healthz", Value::Null).await.expect(200);
+        let answer = api.get("/v1/tenants/acme").await;
+        assert_eq!(answer.headers[header::RETRY_AFTER], "2");
+        assert_eq!(answer.problem(503), "unavailable");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn metrics_count_what_came_in() {
+    on_both(async |api| {
+        api.emit("order.paid").await;
+        let answer = api.get("/metrics").await;
+        let text = String::from_utf8(answer.bytes.to_vec()).unwrap();
+        assert!(text.contains("snaphook_events_accepted_total{door=\"http\"} 1"), "{text}");
+    })
+    .await;
+}
