@@ -5,6 +5,7 @@ pub mod cli;
 pub mod config;
 #[macro_use]
 pub mod domain;
+pub mod embed;
 pub mod engine;
 pub mod faults;
 pub mod manage;
@@ -12,3 +13,6 @@ pub mod server;
 pub mod store;
 pub mod telemetry;
 pub mod world;
+
+pub use domain::{id::EventId, time::Timestamp};
+pub use embed::{Emit, EmitConnection, EmitError, emit, emit_many};

@@ -73,6 +73,19 @@ pub fn check_text(text: &str, bytes_max: usize) -> Result<(), String> {
     }
 }
 
+/// Checks a `traceparent`: `00-<32 hex>-<16 hex>-<2 hex>` (W3C Trace Context, 3.2.2).
+pub fn check_traceparent(text: &str) -> Result<(), String> {
+    let parts: Vec<&str> = text.split('-').collect();
+    let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+    let is_hex = |part: &&str| part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    if lengths == [2, 32, 16, 2] && parts.iter().all(is_hex) {
+        return Ok(());
+    }
+    Err("it is not in the form of W3C Trace Context; write 00-<32 hex>-<16 hex>-<2 hex>, or \
+         leave it out"
+        .to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,6 +117,20 @@ mod tests {
             (" ", true, "a blank is compared like any character"),
         ] {
             assert_eq!(check_text(text, KEY_BYTES_MAX).is_ok(), ok, "{why}");
+        }
+    }
+
+    #[test]
+    fn a_traceparent_has_one_form() {
+        for (text, ok, why) in [
+            ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", true, "the plain case"),
+            ("00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01", false, "upper case"),
+            ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7", false, "a part is missing"),
+            ("00-4bf92f3577b34da6a3ce929d0e0e47-36-00f067aa0ba902b7-01", false, "a part too many"),
+            ("", false, "empty"),
+            ("00-4bf92f3577b34da6a3ce929d0e0e473\r-00f067aa0ba902b7-01", false, "a control"),
+        ] {
+            assert_eq!(check_traceparent(text).is_ok(), ok, "{why}");
         }
     }
 }

@@ -8,6 +8,7 @@ pub mod address;
 pub mod attempt;
 pub mod delivery;
 pub mod duration;
+pub mod emit;
 pub mod endpoint;
 pub mod endpoint_state;
 pub mod event;

@@ -15,6 +15,7 @@ mod commands;
 mod complete;
 mod connect;
 pub mod deliveries;
+pub mod embed;
 mod emit;
 pub mod endpoints;
 mod error;

@@ -1,5 +1,6 @@
 //! The doors in SQL, as other programs see them: plain connections, no code of ours between.
 
+mod embed;
 mod outbox;
 mod postgres;
 mod roles;

@@ -21,6 +21,10 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("server/src/manage", &["axum", "hyper", "sqlx"]),
     ("server/src/manage", DOORS),
     ("server/src/manage", CLOCKS),
+    // The door for programs in Rust. It names sqlx for its callers' sake, whose connection it is.
+    ("server/src/embed", &["axum", "crate::engine", "crate::manage", "crate::world", "hyper"]),
+    ("server/src/embed", DOORS),
+    ("server/src/embed", CLOCKS),
     ("server/src/api", &["crate::cli", "crate::ingress", "crate::server", "crate::ui", "sqlx"]),
     ("server/src/api", CLOCKS),
     ("server/src/ingress", &["crate::api", "crate::cli", "crate::server", "crate::ui", "sqlx"]),
