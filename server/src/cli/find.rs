@@ -23,7 +23,8 @@ impl Place<'_> {
     }
 }
 
-/// The place of `endpoint`. Without its tenant, all tenants that the key can see are asked.
+/// The place of `endpoint`. Without its tenant, its deliveries tell it; where it has none, all
+/// tenants that the key can see are asked.
 pub async fn endpoint<'a>(
     client: &'a Client,
     endpoint: &str,
@@ -33,6 +34,17 @@ pub async fn endpoint<'a>(
         |tenant: &str| Place { client, tenant: tenant.to_owned(), endpoint: endpoint.to_owned() };
     if let Some(tenant) = tenant {
         return Ok(place(tenant));
+    }
+    let mut deliveries = client.url(&["v1", "deliveries"]);
+    deliveries.query_pairs_mut().append_pair("endpoint", endpoint);
+    // What is no endpoint's id is a bad filter; below it is not found.
+    if let Ok(page) = client.page(&deliveries, 1).await
+        && let Some(delivery) = page.data.first()
+    {
+        let delivery: Value = serde_json::from_str(delivery.get())?;
+        if let Some(tenant) = delivery["tenant"].as_str() {
+            return Ok(place(tenant));
+        }
     }
     let (tenants, _) = client.list(&client.url(&["v1", "tenants"]), usize::MAX).await?;
     for tenant in tenants {

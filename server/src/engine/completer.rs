@@ -9,8 +9,11 @@ use tokio::sync::mpsc;
 use super::{Engine, attempt::Done};
 use crate::{
     domain::{
-        attempt::Mark, delivery::Cause, delivery::State, endpoint_state::EndpointState,
-        id::EndpointId,
+        attempt::Mark,
+        delivery::Cause,
+        delivery::State,
+        endpoint_state::EndpointState,
+        id::{DeliveryId, EndpointId},
     },
     store::{Completion, Dialect, Finished, StoreError},
 };
@@ -21,6 +24,24 @@ pub const BATCH: usize = 200;
 /// The pause after the database refused a batch; doubled up to [`PAUSE_MAX`].
 const PAUSE: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// One line for an attempt that is on record. Dead letters are worth one always, the rest only to
+/// those who look closer. Nothing of the payload or the answer; the URL may hold a token.
+fn log(finished: &Finished) {
+    let delivery = DeliveryId { event: finished.row.event_id, endpoint: finished.row.endpoint_id };
+    let (attempt, took_ms) = (finished.row.attempt + 1, finished.took.as_millis());
+    let (reason, status) = (finished.reason, finished.status);
+    match (finished.mark, finished.cause) {
+        (Mark::Dead, Some(cause)) => {
+            let cause = cause.name();
+            tracing::info!(%delivery, attempt, cause, reason, status, took_ms, "a dead letter");
+        }
+        (mark, _) => {
+            let outcome = mark.name();
+            tracing::debug!(%delivery, attempt, outcome, reason, status, took_ms, "attempted");
+        }
+    }
+}
 
 /// A batch that is written, for the lanes to take note of.
 pub struct Written {
@@ -51,6 +72,7 @@ impl Engine {
             } else {
                 self.count_ending(finished);
             }
+            log(finished);
         }
         Ok(completion)
     }

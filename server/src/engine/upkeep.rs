@@ -1,9 +1,9 @@
 //! What must be done now and then, by whichever node gets to it.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use super::Engine;
-use crate::store::StoreError;
+use crate::{domain::endpoint_state::EndpointState, store::StoreError};
 
 /// Days of partitions that are made ahead: a node may be down for a week.
 const DAYS_AHEAD: i32 = 7;
@@ -32,6 +32,17 @@ impl Engine {
         let queue = tx.count_queue(now).await?;
         let oldest = queue.oldest_due.map_or(Duration::ZERO, |oldest| now.since(oldest));
         self.metrics.set_due(queue.due.cast_unsigned(), oldest);
+        self.metrics.set_held(tx.count_held().await?.cast_unsigned());
+        let health = |state| match state {
+            EndpointState::Disabled => "disabled",
+            EndpointState::Active | EndpointState::Paused => "healthy",
+        };
+        let mut counts = BTreeMap::new();
+        for (state, endpoints) in tx.count_endpoint_states().await? {
+            *counts.entry(health(state)).or_default() += endpoints.cast_unsigned();
+        }
+        let counts: Vec<_> = counts.into_iter().map(|(health, n)| (health, "closed", n)).collect();
+        self.metrics.set_endpoints(&counts);
         Ok(())
     }
 }

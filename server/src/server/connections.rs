@@ -5,7 +5,13 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use axum::Router;
+use axum::{
+    Router,
+    extract::Request,
+    http::{StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto::Builder, graceful::GracefulShutdown},
@@ -25,6 +31,9 @@ pub struct ConnectionLimits {
     pub connections: usize,
     /// For the headers of a request, from its first byte, or from the end of the one before.
     pub headers: Duration,
+    /// For a whole request, its body and its answer inside. The longest that we answer on purpose
+    /// is the test of an endpoint, which waits for a receiver.
+    pub request: Duration,
     /// For HTTP/2: how often a silent client is asked whether it is still there.
     pub ping: Duration,
 }
@@ -34,7 +43,12 @@ impl Default for ConnectionLimits {
     /// receivers'. 75 s are what proxies keep an idle connection for (nginx: 60 to 75 s): we must
     /// not be the first to close it.
     fn default() -> Self {
-        Self { connections: 1_024, headers: Duration::from_secs(75), ping: Duration::from_secs(20) }
+        Self {
+            connections: 1_024,
+            headers: Duration::from_secs(75),
+            request: Duration::from_mins(1),
+            ping: Duration::from_secs(20),
+        }
     }
 }
 
@@ -55,6 +69,8 @@ pub async fn serve(
     limits: ConnectionLimits,
     stop: CancellationToken,
 ) {
+    let router = router
+        .layer(middleware::from_fn(move |request, next| within(limits.request, request, next)));
     let builder = Arc::new(builder(limits));
     let graceful = GracefulShutdown::new();
     let slots = Arc::new(Semaphore::new(limits.connections));
@@ -82,6 +98,15 @@ pub async fn serve(
     graceful.shutdown().await;
     tasks.close();
     tasks.wait().await;
+}
+
+/// Lets go of a client that takes too long to say what it wants. Nothing is half done then: what a
+/// handler does is one transaction, and what was not committed is undone.
+async fn within(limit: Duration, request: Request, next: Next) -> Response {
+    match timeout(limit, next.run(request)).await {
+        Ok(answer) => answer,
+        Err(_) => (StatusCode::REQUEST_TIMEOUT, [(header::CONNECTION, "close")]).into_response(),
+    }
 }
 
 async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {

@@ -14,6 +14,7 @@ mod codec;
 mod commands;
 mod complete;
 mod connect;
+mod counts;
 pub mod deliveries;
 pub mod embed;
 mod emit;

@@ -121,3 +121,31 @@ fn what_the_server_refuses_is_read_out_with_its_exit_code() {
         assert!(err.contains(part), "{arguments:?}: {err}");
     }
 }
+
+#[test]
+fn logs_name_requests_and_deliveries_and_hold_no_secret_and_no_payload() {
+    let program =
+        Program::new().with("SNAPHOOK_LOG_FORMAT", "json").with("SNAPHOOK_LOG_LEVEL", "debug");
+    let (mut running, said) = start(&program);
+    let key = word(&said, "API key");
+    let url = format!("http://127.0.0.1:{}/hook?token=hunter2", closed_port());
+    let header = "Authorization: Bearer hunter2";
+    let made =
+        program.run(&["endpoints", "create", "acme", "--url", &url, "--header", header, "--json"]);
+    let made: serde_json::Value = serde_json::from_str(&made.out).unwrap();
+    let secret = made["secret"].as_str().unwrap().strip_prefix("whsec_").unwrap();
+    let emitted = program.run(&["emit", "acme", "a.b", "--data", "{\"password\":\"hunter2\"}"]);
+    let event = emitted.out.lines().next().unwrap().strip_prefix("id\t").unwrap().to_owned();
+    running.read_until(&event);
+    let log = running.errors_until("connect_refused");
+
+    let line: serde_json::Value = serde_json::from_str(log.last().unwrap()).unwrap();
+    assert_eq!(line["message"], "attempted");
+    assert!(line["delivery"].as_str().unwrap().starts_with(&event.replace("evt_", "dlv_")));
+    running.signal("TERM");
+    let log = log.join("\n") + &running.end().err;
+    assert!(log.contains("request_id"), "{log}");
+    for forbidden in ["hunter2", "password", "token=", key.as_str(), secret] {
+        assert!(!log.contains(forbidden), "{forbidden:?} is in the log:\n{log}");
+    }
+}

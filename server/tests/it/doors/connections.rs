@@ -2,7 +2,10 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use axum::{Router, routing::get};
+use axum::{
+    Router,
+    routing::{get, post},
+};
 use snaphook::server::connections::{ConnectionLimits, serve};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -28,7 +31,10 @@ async fn start(limits: ConnectionLimits) -> Started {
         let _ = timeout(Duration::from_millis(200), std::future::pending::<()>()).await;
         "late"
     };
-    let router = Router::new().route("/", get(|| async { "hello" })).route("/slow", get(slow));
+    let router = Router::new()
+        .route("/", get(|| async { "hello" }))
+        .route("/slow", get(slow))
+        .route("/echo", post(|body: String| async { body }));
     #[expect(clippy::disallowed_methods, reason = "a test that waits for it")]
     let serving = tokio::spawn(serve(listener, router, limits, stop.clone()));
     Started { address, stop, serving }
@@ -80,6 +86,18 @@ async fn a_client_that_never_ends_its_headers_is_let_go() {
     let ended = timeout(LONG, stream.read_to_end(&mut rest)).await;
 
     assert!(ended.is_ok(), "it was closed");
+}
+
+#[tokio::test]
+async fn a_client_that_never_ends_its_body_is_told_so() {
+    let limits =
+        ConnectionLimits { request: Duration::from_millis(100), ..ConnectionLimits::default() };
+    let Started { address, .. } = start(limits).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head = "POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n12345";
+    stream.write_all(head.as_bytes()).await.unwrap();
+
+    read_until(&mut stream, "408 Request Timeout").await;
 }
 
 #[tokio::test]

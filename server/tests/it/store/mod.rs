@@ -4,6 +4,7 @@ mod api_keys;
 mod audit;
 mod commands;
 mod complete;
+mod counts;
 mod deliveries;
 mod emit;
 mod endpoints;

@@ -92,7 +92,12 @@ pub struct Running {
 impl Running {
     /// The first line on standard error that has `part` in it.
     pub fn wait_for(&mut self, part: &str) -> String {
-        lines_until(&mut self.err, part).pop().unwrap()
+        self.errors_until(part).pop().unwrap()
+    }
+
+    /// All lines on standard error up to the first that has `part` in it.
+    pub fn errors_until(&mut self, part: &str) -> Vec<String> {
+        lines_until(&mut self.err, part)
     }
 
     /// All lines on standard output up to the first that has `part` in it.

@@ -1,0 +1,30 @@
+//! Figures for the metrics.
+
+use snaphook::domain::endpoint_state::EndpointState;
+
+use super::{NOW, add_endpoint, emit, new_event, on_both};
+
+#[tokio::test]
+async fn what_waits_for_a_paused_endpoint_is_held_and_deleted_endpoints_do_not_count() {
+    on_both(async |store| {
+        let mut paused = add_endpoint(store, "acme", 1, &["*"]).await;
+        let mut deleted = add_endpoint(store, "acme", 2, &["*"]).await;
+        add_endpoint(store, "acme", 3, &["*"]).await;
+        emit(store, &new_event("acme", "order.paid")).await;
+        assert_eq!(store.read().await.unwrap().count_held().await.unwrap(), 0);
+
+        paused.state = EndpointState::Paused;
+        (deleted.state, deleted.deleted_at) = (EndpointState::Disabled, Some(NOW));
+        let mut tx = store.begin().await.unwrap();
+        tx.update_endpoint(&mut paused).await.unwrap();
+        tx.update_endpoint(&mut deleted).await.unwrap();
+        tx.commit().await.unwrap();
+
+        let mut tx = store.read().await.unwrap();
+        assert_eq!(tx.count_held().await.unwrap(), 1);
+        let mut states = tx.count_endpoint_states().await.unwrap();
+        states.sort_by_key(|(state, _)| state.code());
+        assert_eq!(states, [(EndpointState::Active, 1), (EndpointState::Paused, 1)]);
+    })
+    .await;
+}
