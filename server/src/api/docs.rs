@@ -55,7 +55,7 @@ fn page(document: &Value) -> String {
     link(&mut out, "schemas", "schemas");
     out.push_str("</ul></nav><main>");
     for (tag, operations) in &groups {
-        out.push_str(&format!("<section id=\"tag-{}\"><h2>", anchor(tag)));
+        out.extend(["<section id=\"tag-", &anchor(tag), "\"><h2>"]);
         push_text(&mut out, tag);
         out.push_str("</h2>");
         for (method, path, operation) in operations {
@@ -91,11 +91,8 @@ fn groups(document: &Value) -> Vec<(&str, Operations<'_>)> {
 
 fn push_operation(out: &mut String, method: &str, path: &str, operation: &Value) {
     let id = text(&operation["operationId"]);
-    out.push_str(&format!(
-        "<article id=\"{}\"><h3><code><b>{}</b> ",
-        anchor(id),
-        method.to_ascii_uppercase()
-    ));
+    let method = method.to_ascii_uppercase();
+    out.extend(["<article id=\"", &anchor(id), "\"><h3><code><b>", &method, "</b> "]);
     push_text(out, path);
     out.push_str("</code></h3><p>");
     push_text(out, text(&operation["summary"]));
@@ -122,7 +119,7 @@ fn push_operation(out: &mut String, method: &str, path: &str, operation: &Value)
     for (status, response) in object(&operation["responses"]) {
         push_body(out, status, &response["content"]);
         if response.get("content").is_none() {
-            out.push_str(&format!("<p>{status}: "));
+            out.extend(["<p>", status, ": "]);
             push_text(out, text(&response["description"]));
             out.push_str("</p>");
         }
@@ -143,7 +140,7 @@ fn push_body(out: &mut String, label: &str, content: &Value) {
 }
 
 fn push_schema(out: &mut String, name: &str, schema: &Value) {
-    out.push_str(&format!("<article id=\"schema-{}\"><h3>", anchor(name)));
+    out.extend(["<article id=\"schema-", &anchor(name), "\"><h3>"]);
     push_text(out, name);
     out.push_str("</h3><p>");
     push_text(out, text(&schema["description"]));
@@ -162,7 +159,7 @@ fn push_schema(out: &mut String, name: &str, schema: &Value) {
 /// The type of a schema in a word, with a link where it has a name.
 fn push_type(out: &mut String, schema: &Value) {
     if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
-        out.push_str(&format!("<a href=\"#schema-{}\">", anchor(name)));
+        out.extend(["<a href=\"#schema-", &anchor(name), "\">"]);
         push_text(out, name);
         out.push_str("</a>");
         return;
@@ -190,7 +187,7 @@ fn push_type(out: &mut String, schema: &Value) {
 }
 
 fn link(out: &mut String, target: &str, label: &str) {
-    out.push_str(&format!("<li><a href=\"#{target}\">"));
+    out.extend(["<li><a href=\"#", target, "\">"]);
     push_text(out, label);
     out.push_str("</a>");
 }

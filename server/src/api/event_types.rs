@@ -72,6 +72,7 @@ pub struct EventTypeInput {
     /// Data as it might be; null removes it.
     #[serde(deserialize_with = "super::tenants::given")]
     #[schema(value_type = Option<Value>)]
+    #[expect(clippy::option_option, reason = "absent, null and a value are three things")]
     example: Option<Option<Value>>,
     /// Whether it is out of use.
     archived: Option<bool>,

@@ -193,3 +193,19 @@ fn after_panic(panic: Box<dyn Any + Send>) -> Response {
     tracing::error!("a handler panicked: {words}");
     ApiError::internal().into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_answered_without_its_words() {
+        let caught: [Box<dyn Any + Send>; 3] =
+            [Box::new("secret words"), Box::new(String::from("secret words")), Box::new(7)];
+        for panic in caught {
+            let response = after_panic(panic);
+            assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+            assert_eq!(response.headers()["content-type"], "application/problem+json");
+        }
+    }
+}

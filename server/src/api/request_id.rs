@@ -25,7 +25,7 @@ tokio::task_local! {
 
 /// The id of the request that this task is at work on.
 pub fn current() -> Option<String> {
-    CURRENT.try_with(|id| id.to_string()).ok()
+    CURRENT.try_with(ToString::to_string).ok()
 }
 
 /// Runs `work` in the name of the present request, for work in a task of its own.

@@ -60,6 +60,7 @@ pub struct TenantInput {
     /// Whom notices about it go to; null removes it.
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<String>)]
+    #[expect(clippy::option_option, reason = "absent, null and a text are three things")]
     owner_email: Option<Option<String>>,
     /// Your own notes. PATCH merges its members, null removes one.
     #[schema(value_type = Option<Object>)]
@@ -70,6 +71,7 @@ pub struct TenantInput {
 }
 
 /// Tells a null from a field that is absent.
+#[expect(clippy::option_option, reason = "absent, null and a value are three things")]
 pub(super) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<T>>, D::Error> {

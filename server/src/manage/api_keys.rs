@@ -99,7 +99,7 @@ pub async fn create_api_key(
     };
     let mut tx = store.begin().await?;
     tx.add_api_key(&row, &hash_of(&text)).await?;
-    let deed = Deed::new(actor, "api_key.create", row.id).with("scopes", row.scopes.to_string());
+    let deed = Deed::new(actor, "api_key.create", &row.id).with("scopes", row.scopes.to_string());
     let deed = match &row.tenant {
         Some(tenant) => deed.of(tenant),
         None => deed,
@@ -119,11 +119,11 @@ pub async fn revoke_api_key(
 ) -> Result<(), ManageError> {
     let mut tx = store.begin().await?;
     let found = tx.find_api_key(actor.tenant.as_ref(), id).await?;
-    let row = found.ok_or_else(|| ManageError::not_found("API key", id))?;
+    let row = found.ok_or_else(|| ManageError::not_found("API key", &id))?;
     if !tx.revoke_api_key(id, world.now()).await? {
         return Ok(());
     }
-    let deed = Deed::new(actor, "api_key.revoke", id);
+    let deed = Deed::new(actor, "api_key.revoke", &id);
     let deed = match &row.tenant {
         Some(tenant) => deed.of(tenant),
         None => deed,

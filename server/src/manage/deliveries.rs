@@ -85,7 +85,7 @@ impl Manage {
         tenant: &TenantId,
         id: DeliveryId,
     ) -> Result<EndpointRow, ManageError> {
-        let not_found = || ManageError::not_found("delivery", id);
+        let not_found = || ManageError::not_found("delivery", &id);
         let row = tx.find_delivery(Some(tenant), id).await?.ok_or_else(not_found)?;
         let endpoint = tx.find_endpoint(row.id.endpoint).await?.ok_or_else(not_found)?;
         if endpoint.deleted_at.is_some() {
@@ -106,7 +106,7 @@ impl Manage {
         id: DeliveryId,
         kind: CommandKind,
     ) -> Result<bool, ManageError> {
-        Deed::new(actor, action, id).of(&endpoint.tenant).write(&mut tx, &*self.world).await?;
+        Deed::new(actor, action, &id).of(&endpoint.tenant).write(&mut tx, &*self.world).await?;
         let command = tx.add_command(endpoint.shard, kind, endpoint.id, id.event).await?;
         tx.commit().await?;
         self.await_owner(command).await

@@ -53,7 +53,7 @@ impl Manage {
         let mut tx = self.store.begin().await?;
         tx.lock_configuration().await?;
         let found = tx.find_tenant_endpoint(tenant, id).await?;
-        let mut row = found.ok_or_else(|| ManageError::not_found("endpoint", id))?;
+        let mut row = found.ok_or_else(|| ManageError::not_found("endpoint", &id))?;
         let enabling = action == "endpoint.enable";
         if row.state == EndpointState::Disabled && !enabling {
             let detail = format!("endpoint {id} is disabled; enable it first");
@@ -66,7 +66,7 @@ impl Manage {
         }
         (row.state, row.state_reason, row.updated_at) = (state, None, self.now());
         tx.update_endpoint(&mut row).await?;
-        Deed::new(actor, action, id).of(tenant).write(&mut tx, &*self.world).await?;
+        Deed::new(actor, action, &id).of(tenant).write(&mut tx, &*self.world).await?;
         let command = tx.add_command(row.shard, CommandKind::Look, id, EventId(0)).await?;
         tx.commit().await?;
         self.await_owner(command).await?;

@@ -17,11 +17,16 @@ use crate::{
         retry::RetrySchedule,
         scope::{Actor, Scope},
         tenant::TenantId,
+        tls_settings::TlsSettings,
         url::EndpointUrl,
     },
     store::{
-        CommandKind, EndpointRow, SecretRow,
+        CommandKind, EndpointRow, SecretRow, Tx,
         seal::{Place, SealError},
+    },
+    world::{
+        TlsProfile,
+        tls::{TlsError, check_profile},
     },
 };
 
@@ -33,25 +38,13 @@ impl Manage {
         tenant: &TenantId,
         mut change: Map<String, Value>,
     ) -> Result<(EndpointRow, SecretRow, Secret), ManageError> {
-        let given = change.remove("secret").filter(|value| !value.is_null());
+        let secret = given_secret(change.remove("secret"));
         let mut settings = EndpointSettings::default();
         let mut problems = settings.apply(&change);
-        let secret = match given {
-            Some(Value::String(text)) => match checked_secret(&text) {
-                Ok(secret) => Some(secret),
-                Err(problem) => {
-                    problems.push(problem);
-                    None
-                }
-            },
-            Some(_) => {
-                problems.push(Problem::new("secret", "it is a text in quotes, as whsec_…"));
-                None
-            }
-            None => None,
-        };
+        problems.extend(secret.as_ref().err().cloned());
         self.check(&mut settings, &mut problems);
         refuse(problems)?;
+        let secret = secret.ok().flatten().unwrap_or_else(|| self.new_hmac());
         if settings.reach == Reach::Internal {
             may_reach_inside(actor)?;
         }
@@ -71,26 +64,13 @@ impl Manage {
             updated_at: now,
             deleted_at: None,
         };
-        let secret = secret.unwrap_or_else(|| self.new_hmac());
         let secret_row = self.secret_row(tenant, id, &secret);
         let mut tx = self.store.begin().await?;
         tx.lock_configuration().await?;
-        let owner = tx.find_tenant(tenant).await?;
-        let owner = owner.ok_or_else(|| ManageError::not_found("tenant", tenant))?;
-        if let Some(most) = endpoints_max(&owner)
-            && tx.count_endpoints(tenant).await?.cast_unsigned() >= most
-        {
-            return Err(ManageError::conflict(
-                "too_many_endpoints",
-                format!(
-                    "tenant {tenant} may have {most} endpoints and has them; delete one, \
-                     or ask the operator to raise limits.endpoints"
-                ),
-            ));
-        }
+        refuse_too_many(&mut tx, tenant).await?;
         tx.add_endpoint(&mut row).await?;
         tx.add_secret(&secret_row).await?;
-        Deed::new(actor, "endpoint.create", id)
+        Deed::new(actor, "endpoint.create", &id)
             .of(tenant)
             .with("url", row.settings.url.as_str())
             .write(&mut tx, &*self.world)
@@ -110,7 +90,7 @@ impl Manage {
         let mut tx = self.store.begin().await?;
         tx.lock_configuration().await?;
         let found = tx.find_tenant_endpoint(tenant, id).await?;
-        let mut row = found.ok_or_else(|| ManageError::not_found("endpoint", id))?;
+        let mut row = found.ok_or_else(|| ManageError::not_found("endpoint", &id))?;
         let before = (row.settings.reach, row.settings.url.clone());
         let mut settings = self.open_settings(&row)?;
         let mut problems = settings.apply(change);
@@ -124,7 +104,7 @@ impl Manage {
         row.updated_at = self.now();
         tx.update_endpoint(&mut row).await?;
         let named: Vec<Value> = change.keys().map(|name| Value::from(name.as_str())).collect();
-        Deed::new(actor, "endpoint.update", id)
+        Deed::new(actor, "endpoint.update", &id)
             .of(tenant)
             .with("fields", named)
             .write(&mut tx, &*self.world)
@@ -145,13 +125,13 @@ impl Manage {
         let mut tx = self.store.begin().await?;
         tx.lock_configuration().await?;
         let found = tx.find_tenant_endpoint(tenant, id).await?;
-        let mut row = found.ok_or_else(|| ManageError::not_found("endpoint", id))?;
+        let mut row = found.ok_or_else(|| ManageError::not_found("endpoint", &id))?;
         let now = self.now();
         (row.deleted_at, row.updated_at) = (Some(now), now);
         tx.update_endpoint(&mut row).await?;
         let mut canceled = tx.cancel_waiting(id, now).await?;
         let command = tx.add_command(row.shard, CommandKind::Look, id, EventId(0)).await?;
-        Deed::new(actor, "endpoint.delete", id).of(tenant).write(&mut tx, &*self.world).await?;
+        Deed::new(actor, "endpoint.delete", &id).of(tenant).write(&mut tx, &*self.world).await?;
         tx.commit().await?;
         // In steps, so that nobody waits for long. Should this process die on the way, the owner
         // of the shard finds rows of a deleted endpoint and does the same.
@@ -220,12 +200,54 @@ impl Manage {
         }
         let statuses = FinalStatuses::from_texts(&settings.final_statuses).err();
         more.extend(statuses.map(|error| Problem::new("final_statuses", error)));
+        more.extend(tls_problem(&settings.tls));
         for problem in more {
             if !problems.contains(&problem) {
                 problems.push(problem);
             }
         }
     }
+}
+
+/// The secret that was brought along with an endpoint, if one was.
+fn given_secret(value: Option<Value>) -> Result<Option<Secret>, Problem> {
+    match value {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => checked_secret(&text).map(Some),
+        Some(_) => Err(Problem::new("secret", "it is a text in quotes, as whsec_…")),
+    }
+}
+
+/// Refuses one more endpoint to a tenant that is not there, or has as many as it may.
+async fn refuse_too_many(tx: &mut Tx, tenant: &TenantId) -> Result<(), ManageError> {
+    let owner = tx.find_tenant(tenant).await?;
+    let owner = owner.ok_or_else(|| ManageError::not_found("tenant", tenant))?;
+    match endpoints_max(&owner) {
+        Some(most) if tx.count_endpoints(tenant).await?.cast_unsigned() >= most => {
+            let detail = format!(
+                "tenant {tenant} may have {most} endpoints and has them; delete one, or ask the \
+                 operator to raise limits.endpoints"
+            );
+            Err(ManageError::conflict("too_many_endpoints", detail))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Certificates that could not be used, once their shape is right.
+fn tls_problem(tls: &TlsSettings) -> Option<Problem> {
+    if tls.is_empty() || !tls.problems().is_empty() {
+        return None;
+    }
+    let identity = tls.client_cert.clone().zip(tls.client_key.clone());
+    let profile = TlsProfile { ca: tls.ca.clone(), identity };
+    let error = check_profile(&profile).err()?;
+    let field = match error {
+        TlsError::ClientCertificate(_) => "tls.client_cert",
+        TlsError::ClientKey | TlsError::ClientPair(_) => "tls.client_key",
+        _ => "tls.ca",
+    };
+    Some(Problem::new(field, error))
 }
 
 fn refuse(problems: Vec<Problem>) -> Result<(), ManageError> {

@@ -50,7 +50,7 @@ impl Manage {
                 format!("the event type {name} is declared already; change it with PATCH"),
             ));
         }
-        Deed::new(actor, "event_type.create", name).write(&mut tx, &*self.world).await?;
+        Deed::new(actor, "event_type.create", &name).write(&mut tx, &*self.world).await?;
         tx.commit().await?;
         Ok(row)
     }
@@ -71,7 +71,7 @@ impl Manage {
             tx.update_event_type(&row).await?;
         }
         let action = if made { "event_type.create" } else { "event_type.update" };
-        Deed::new(actor, action, name).write(&mut tx, &*self.world).await?;
+        Deed::new(actor, action, &name).write(&mut tx, &*self.world).await?;
         tx.commit().await?;
         Ok((row, made))
     }
@@ -86,11 +86,11 @@ impl Manage {
         let mut tx = self.store.begin().await?;
         tx.lock_configuration().await?;
         let found = tx.find_event_type(name).await?;
-        let mut row = found.ok_or_else(|| ManageError::not_found("event type", name))?;
+        let mut row = found.ok_or_else(|| ManageError::not_found("event type", &name))?;
         apply(&mut row, change)?;
         row.updated_at = self.now();
         tx.update_event_type(&row).await?;
-        Deed::new(actor, "event_type.update", name).write(&mut tx, &*self.world).await?;
+        Deed::new(actor, "event_type.update", &name).write(&mut tx, &*self.world).await?;
         tx.commit().await?;
         Ok(row)
     }
@@ -104,9 +104,9 @@ impl Manage {
     ) -> Result<(), ManageError> {
         let mut tx = self.store.begin().await?;
         if !tx.delete_event_type(name).await? {
-            return Err(ManageError::not_found("event type", name));
+            return Err(ManageError::not_found("event type", &name));
         }
-        Deed::new(actor, "event_type.delete", name).write(&mut tx, &*self.world).await?;
+        Deed::new(actor, "event_type.delete", &name).write(&mut tx, &*self.world).await?;
         tx.commit().await?;
         Ok(())
     }

@@ -90,7 +90,7 @@ pub enum ManageError {
 }
 
 impl ManageError {
-    fn not_found(what: &'static str, name: impl ToString) -> Self {
+    fn not_found(what: &'static str, name: &dyn std::fmt::Display) -> Self {
         Self::NotFound { what, name: name.to_string() }
     }
 
@@ -113,7 +113,7 @@ struct Deed<'a> {
 }
 
 impl<'a> Deed<'a> {
-    fn new(actor: &'a Actor, action: &'static str, object: impl ToString) -> Self {
+    fn new(actor: &'a Actor, action: &'static str, object: &dyn std::fmt::Display) -> Self {
         Self { actor, action, object: object.to_string(), tenant: None, detail: Map::new() }
     }
 

@@ -60,7 +60,7 @@ impl Manage {
         let live = tx.list_live_secrets(endpoint, self.now()).await?;
         refuse_too_many(live.len())?;
         tx.add_secret(&row).await?;
-        Deed::new(actor, "secret.create", row.id)
+        Deed::new(actor, "secret.create", &row.id)
             .of(tenant)
             .with("endpoint", endpoint.to_string())
             .write(&mut tx, &*self.world)
@@ -101,7 +101,7 @@ impl Manage {
             tx.update_secret(&old).await?;
         }
         tx.add_secret(&row).await?;
-        Deed::new(actor, "secret.rotate", row.id)
+        Deed::new(actor, "secret.rotate", &row.id)
             .of(tenant)
             .with("endpoint", endpoint.to_string())
             .with("overlap", crate::domain::duration::format(overlap))
@@ -123,7 +123,7 @@ impl Manage {
         let mut tx = self.store.begin().await?;
         let owner = self.lock_endpoint(&mut tx, tenant, endpoint).await?;
         let found = tx.find_secret(tenant, endpoint, id).await?;
-        let mut row = found.ok_or_else(|| ManageError::not_found("secret", id))?;
+        let mut row = found.ok_or_else(|| ManageError::not_found("secret", &id))?;
         if !row.is_live(now) {
             return Ok(());
         }
@@ -135,7 +135,7 @@ impl Manage {
         }
         row.revoked_at = Some(now);
         tx.update_secret(&row).await?;
-        Deed::new(actor, "secret.revoke", id)
+        Deed::new(actor, "secret.revoke", &id)
             .of(tenant)
             .with("endpoint", endpoint.to_string())
             .write(&mut tx, &*self.world)
@@ -153,8 +153,8 @@ impl Manage {
     ) -> Result<(SecretRow, Secret), ManageError> {
         let mut tx = self.store.begin().await?;
         let found = tx.find_secret(tenant, endpoint, id).await?;
-        let row = found.ok_or_else(|| ManageError::not_found("secret", id))?;
-        Deed::new(actor, "secret.reveal", id)
+        let row = found.ok_or_else(|| ManageError::not_found("secret", &id))?;
+        Deed::new(actor, "secret.reveal", &id)
             .of(tenant)
             .with("endpoint", endpoint.to_string())
             .write(&mut tx, &*self.world)
@@ -223,7 +223,7 @@ impl Manage {
     ) -> Result<EndpointRow, ManageError> {
         tx.lock_configuration().await?;
         let found = tx.find_tenant_endpoint(tenant, id).await?;
-        found.ok_or_else(|| ManageError::not_found("endpoint", id))
+        found.ok_or_else(|| ManageError::not_found("endpoint", &id))
     }
 
     async fn commit_and_tell(&self, mut tx: Tx, owner: &EndpointRow) -> Result<(), ManageError> {

@@ -48,7 +48,7 @@ impl Manage {
             tx.update_tenant(&row).await?;
         }
         let action = if made { "tenant.create" } else { "tenant.update" };
-        Deed::new(actor, action, id).of(id).write(&mut tx, &*self.world).await?;
+        Deed::new(actor, action, &id).of(id).write(&mut tx, &*self.world).await?;
         tx.commit().await?;
         Ok((row, made))
     }
@@ -63,11 +63,11 @@ impl Manage {
         let mut tx = self.store.begin().await?;
         tx.lock_configuration().await?;
         let found = tx.find_tenant(id).await?;
-        let mut row = found.ok_or_else(|| ManageError::not_found("tenant", id))?;
+        let mut row = found.ok_or_else(|| ManageError::not_found("tenant", &id))?;
         apply(&mut row, change)?;
         row.updated_at = self.now();
         tx.update_tenant(&row).await?;
-        Deed::new(actor, "tenant.update", id).of(id).write(&mut tx, &*self.world).await?;
+        Deed::new(actor, "tenant.update", &id).of(id).write(&mut tx, &*self.world).await?;
         tx.commit().await?;
         Ok(row)
     }
@@ -91,10 +91,10 @@ impl Manage {
         }
         let mut tx = self.store.begin().await?;
         if !tx.delete_tenant(id).await? {
-            return Err(ManageError::not_found("tenant", id));
+            return Err(ManageError::not_found("tenant", &id));
         }
         tx.revoke_tenant_api_keys(id, self.now()).await?;
-        Deed::new(actor, "tenant.delete", id).of(id).write(&mut tx, &*self.world).await?;
+        Deed::new(actor, "tenant.delete", &id).of(id).write(&mut tx, &*self.world).await?;
         tx.commit().await?;
         Ok(())
     }

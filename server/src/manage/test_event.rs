@@ -28,7 +28,7 @@ impl Manage {
     ) -> Result<DeliveryId, ManageError> {
         let mut tx = self.store.begin().await?;
         let found = tx.find_tenant_endpoint(tenant, id).await?;
-        let endpoint = found.ok_or_else(|| ManageError::not_found("endpoint", id))?;
+        let endpoint = found.ok_or_else(|| ManageError::not_found("endpoint", &id))?;
         if endpoint.state != EndpointState::Active {
             return Err(ManageError::conflict(
                 "endpoint_not_active",
@@ -56,7 +56,7 @@ impl Manage {
             .await?;
         tx.direct_event(accepted.event, tenant, id, self.now()).await?;
         let delivery = DeliveryId { event: accepted.event, endpoint: id };
-        Deed::new(actor, "endpoint.test", id)
+        Deed::new(actor, "endpoint.test", &id)
             .of(tenant)
             .with("delivery", delivery.to_string())
             .write(&mut tx, &*self.world)

@@ -203,7 +203,7 @@ impl DeliveryFilter {
         text.push_str(&type_condition(self.event_type.as_ref(), 6).0);
         if page.key().is_some() {
             let beyond = page.beyond(Order::Descending);
-            text.push_str(&format!(" AND (t.event_id, t.endpoint_id) {beyond} ($8, $9)"));
+            text.extend([" AND (t.event_id, t.endpoint_id) ", beyond, " ($8, $9)"]);
         }
         text
     }

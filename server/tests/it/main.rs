@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic, and says where")]
 
 mod doors;
+mod manage;
 mod manual;
 mod official_libraries;
 mod pipeline;

@@ -19,7 +19,7 @@ fn row(id: i64, name: Option<&str>) -> ApiKeyRow {
         tenant: name.map(tenant),
         scopes: Scopes::new(vec![Scope::Read, Scope::Emit]).unwrap(),
         created_at: NOW,
-        expires_at: Some(NOW + Duration::from_secs(60)),
+        expires_at: Some(NOW + Duration::from_mins(1)),
         revoked_at: None,
     }
 }
@@ -66,7 +66,7 @@ async fn a_revoked_key_stays_and_is_not_live() {
             let found = tx.find_api_key(None, ApiKeyId(id)).await.unwrap().unwrap();
             assert_eq!((found.revoked_at, found.is_live(NOW)), (Some(NOW), false));
         }
-        assert!(row(4, None).is_live(NOW) && !row(4, None).is_live(NOW + Duration::from_secs(60)));
+        assert!(row(4, None).is_live(NOW) && !row(4, None).is_live(NOW + Duration::from_mins(1)));
     })
     .await;
 }

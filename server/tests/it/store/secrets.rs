@@ -43,7 +43,7 @@ async fn an_expired_or_revoked_secret_is_not_live_and_each_change_has_an_epoch()
         let mut tx = store.begin().await.unwrap();
         let before = tx.find_endpoint(endpoint).await.unwrap().unwrap().epoch;
 
-        let expires_at = Some(NOW + Duration::from_secs(60));
+        let expires_at = Some(NOW + Duration::from_mins(1));
         tx.update_secret(&SecretRow { expires_at, ..row(endpoint, 1) }).await.unwrap();
         tx.update_secret(&SecretRow { revoked_at: Some(NOW), ..row(endpoint, 2) }).await.unwrap();
 

@@ -36,13 +36,13 @@ async fn a_key_works_from_its_making_to_its_end() {
 async fn a_key_ends_when_it_expires() {
     on_both(async |api| {
         use snaphook::world::World as _;
-        let expires = api.world.now() + Duration::from_secs(60);
+        let expires = api.world.now() + Duration::from_mins(1);
         let new = json!({"scopes": ["read"], "expires_at": expires});
         let made = api.post("/v1/keys", new).await.expect(201);
         let key = made["key"].as_str().unwrap();
 
         api.call_as(key, Method::GET, "/v1/events", Value::Null).await.expect(200);
-        api.world.pass(Duration::from_secs(60));
+        api.world.pass(Duration::from_mins(1));
         api.call_as(key, Method::GET, "/v1/events", Value::Null).await.problem(401);
     })
     .await;

@@ -99,7 +99,8 @@ async fn deliveries_are_filtered_by_all_that_is_offered() {
         ] {
             let mut found = states(&listed(api, query).await);
             let mut expected: Vec<String> = expected.into_iter().map(str::to_owned).collect();
-            (found.sort(), expected.sort());
+            found.sort();
+            expected.sort();
             assert_eq!(found, expected, "{query}");
         }
         assert_eq!(listed(api, "state=dead").await.last().unwrap()["id"], dead.as_str());

@@ -93,6 +93,10 @@ async fn every_bad_field_is_named_and_nothing_is_kept() {
             ),
             (json!({"url": "https://example.com/", "secret": "whsec_short"}), "secret: "),
             (json!({"url": "https://example.com/", "rate_limit": "fast"}), "rate_limit: "),
+            (
+                json!({"url": "https://example.com/", "tls": {"ca": "-----BEGIN CERTIFICATE-----\nAA"}}),
+                "tls.ca: the endpoint's authority is no certificate",
+            ),
         ] {
             let answer = api.post(PATH, settings.clone()).await;
             assert_eq!(answer.problem(422), "invalid_input", "{settings}");
