@@ -96,7 +96,11 @@ impl LiveEndpoints {
                 let id = row.id;
                 if self.endpoints.contains_key(&id) {
                     let live = Arc::new(engine.live_endpoint(tx, row).await?);
-                    self.endpoints.insert(id, live.clone());
+                    let before = self.endpoints.insert(id, live.clone());
+                    // Its connections were made for the settings before.
+                    if let Some(Ok(ready)) = before.as_ref().map(|before| &before.ready) {
+                        engine.world.forget(ready.url());
+                    }
                     changed.push((id, live));
                 }
             }

@@ -89,10 +89,6 @@ impl ReadyEndpoint {
     ) -> Result<Self, PrepareError> {
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.id));
         let tls = &settings.tls;
-        let profile = TlsProfile {
-            ca: tls.ca.clone(),
-            identity: tls.client_cert.clone().zip(tls.client_key.clone()),
-        };
         Ok(Self {
             url: settings.url.as_str().into(),
             headers: own_headers(settings)?,
@@ -100,7 +96,7 @@ impl ReadyEndpoint {
             signature: settings.signature.clone(),
             timeout: settings.timeout.map_or(timeout, |timeout| timeout.0),
             internal: settings.reach == Reach::Internal,
-            tls: (!tls.is_empty()).then(|| Arc::new(profile)),
+            tls: (!tls.is_empty()).then(|| Arc::new(TlsProfile::from(tls))),
             secrets,
         })
     }

@@ -24,10 +24,7 @@ use crate::{
         CommandKind, EndpointRow, SecretRow, Tx,
         seal::{Place, SealError},
     },
-    world::{
-        TlsProfile,
-        tls::{TlsError, check_profile},
-    },
+    world::{TlsProfile, tls::check_profile},
 };
 
 impl Manage {
@@ -239,15 +236,8 @@ fn tls_problem(tls: &TlsSettings) -> Option<Problem> {
     if tls.is_empty() || !tls.problems().is_empty() {
         return None;
     }
-    let identity = tls.client_cert.clone().zip(tls.client_key.clone());
-    let profile = TlsProfile { ca: tls.ca.clone(), identity };
-    let error = check_profile(&profile).err()?;
-    let field = match error {
-        TlsError::ClientCertificate(_) => "tls.client_cert",
-        TlsError::ClientKey | TlsError::ClientPair(_) => "tls.client_key",
-        _ => "tls.ca",
-    };
-    Some(Problem::new(field, error))
+    let error = check_profile(&TlsProfile::from(tls)).err()?;
+    Some(Problem::new(format!("tls.{}", error.field()), error))
 }
 
 fn refuse(problems: Vec<Problem>) -> Result<(), ManageError> {

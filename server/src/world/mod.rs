@@ -30,7 +30,7 @@ use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::HeaderMap;
 
-use crate::domain::{outcome::Reason, time::Timestamp};
+use crate::domain::{outcome::Reason, time::Timestamp, tls_settings::TlsSettings};
 
 /// A future on the heap: what an object-safe trait can return.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -80,6 +80,13 @@ pub struct TlsProfile {
     pub ca: Option<String>,
     /// PEM of our client certificate (chain, leaf first) and of its private key.
     pub identity: Option<(String, String)>,
+}
+
+impl From<&TlsSettings> for TlsProfile {
+    fn from(settings: &TlsSettings) -> Self {
+        let identity = settings.client_cert.clone().zip(settings.client_key.clone());
+        Self { ca: settings.ca.clone(), identity }
+    }
 }
 
 /// Prints nothing of what it holds: one part is a private key.

@@ -70,6 +70,17 @@ pub enum TlsError {
     ClientPair(String),
 }
 
+impl TlsError {
+    /// Which of an endpoint's certificates is meant, by its name in `tls`.
+    pub const fn field(&self) -> &'static str {
+        match self {
+            Self::ClientCertificate(_) => "client_cert",
+            Self::ClientKey | Self::ClientPair(_) => "client_key",
+            Self::Authority(_) | Self::RootsUnreadable { .. } | Self::NoRoots { .. } => "ca",
+        }
+    }
+}
+
 /// Refuses certificates that could not be used, so that this shows when an endpoint is saved and
 /// not when the first event is due.
 pub fn check_profile(profile: &TlsProfile) -> Result<(), TlsError> {
@@ -242,17 +253,17 @@ mod tests {
             (of(None, None), "ok"),
             (of(Some(&certificate), Some((&certificate, &key))), "ok"),
             (of(None, Some((&certificate, &key))), "ok"),
-            (of(Some("hello"), None), "authority"),
-            (of(Some(&junk), None), "authority"),
-            (of(Some(&key), None), "authority"),
-            (of(None, Some(("hello", &key))), "client certificate"),
-            (of(None, Some((&certificate, "hello"))), "client key"),
-            (of(None, Some((&certificate, &other_key))), "together"),
-            (of(None, Some((&junk, &key))), "together"),
+            (of(Some("hello"), None), "ca: the endpoint's authority"),
+            (of(Some(&junk), None), "ca: the endpoint's authority"),
+            (of(Some(&key), None), "ca: the endpoint's authority"),
+            (of(None, Some(("hello", &key))), "client_cert: the endpoint's client certificate"),
+            (of(None, Some((&certificate, "hello"))), "client_key: the endpoint's client key"),
+            (of(None, Some((&certificate, &other_key))), "client_key: the endpoint's client"),
+            (of(None, Some((&junk, &key))), "client_key: the endpoint's client"),
         ] {
-            let text =
-                check_profile(&profile).map_or_else(|error| error.to_string(), |()| "ok".into());
-            assert!(text.contains(expected), "{text}: expected {expected}");
+            let told = |error: TlsError| format!("{}: {error}", error.field());
+            let text = check_profile(&profile).map_or_else(told, |()| "ok".into());
+            assert!(text.starts_with(expected), "{text}: expected {expected}");
             assert!(!text.contains("BEGIN PRIVATE"), "a key shows: {text}");
         }
     }

@@ -147,7 +147,7 @@ fn nothing_is_left_of_hosts_without_connections() {
 }
 
 /// One thing that can happen to a shelf; numbers are taken modulo what there is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Event {
     Take(usize),
     Make { host: usize, room: usize },
