@@ -212,16 +212,23 @@ fn heading(Shown { base_url, key, receiver_url, .. }: &Shown, endpoint: &str) ->
 }
 
 fn invitation(Shown { base_url, key, .. }: &Shown) -> String {
+    let program = called_as();
     format!(
         "\nSend one yourself, from another terminal:\n\n  \
          curl -X POST {base_url}/v1/events \\\n    \
          -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' \\\n    \
          -d '{{\"tenant\":\"acme\",\"type\":\"order.paid\",\"data\":{{\"order_id\":42,\"amount\":4999}}}}'\n\n\
          or, in this folder, with no setting:\n\n  \
-         snaphook emit acme order.paid --data '{{\"order_id\":42}}'\n  \
-         snaphook deliveries list\n\n\
+         {program} emit acme order.paid --data '{{\"order_id\":42}}'\n  \
+         {program} deliveries list\n\n\
          Ctrl-C ends it.\n\n"
     )
+}
+
+/// The program as it was called, for `cargo run` puts none of that name on the path.
+fn called_as() -> String {
+    let called = std::env::args_os().next();
+    called.map_or("snaphook".to_owned(), |program| program.to_string_lossy().into_owned())
 }
 
 /// One request that the receiver got.
