@@ -16,6 +16,7 @@ mod queue;
 mod secrets;
 mod shards;
 mod tenants;
+mod upkeep;
 
 use bytes::Bytes;
 use snaphook::{
