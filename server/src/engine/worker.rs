@@ -13,7 +13,7 @@ use super::{
     completer::{self, BATCH, Written},
     timetable::{Heard, Sleeper, Timetable},
 };
-use crate::store::StoreError;
+use crate::{domain::time::Timestamp, store::StoreError};
 
 /// How long requests under way may take to finish at shutdown; then their shards are given back.
 /// Longer than the default timeout, shorter than the 30 s that orchestrators wait.
@@ -65,6 +65,7 @@ struct Run {
     timetable: Timetable,
     sleeper: Sleeper,
     payload_bytes: usize,
+    sampled: Option<Timestamp>,
     retreat: Duration,
 }
 
@@ -79,6 +80,7 @@ impl Run {
             attempts: TaskTracker::new(),
             results: Some(results),
             payload_bytes: 0,
+            sampled: None,
             retreat: RETREAT,
             engine,
             stop,
@@ -134,9 +136,12 @@ impl Run {
             self.owner.cancel_deleted().await?;
             self.timetable.refresh.done(now);
         }
+        // One node samples for all: whichever owns the first shard.
         if self.timetable.sample.is_due(now) {
-            self.engine.sample().await?;
             self.timetable.sample.done(now);
+            if self.owner.owns(0) {
+                self.sampled = Some(self.engine.sample(self.sampled).await?);
+            }
         }
         if self.timetable.upkeep.is_due(now) {
             self.timetable.upkeep.done(now);

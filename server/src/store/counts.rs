@@ -2,7 +2,16 @@
 //! the same however much waits.
 
 use super::{StoreError, Tx, on};
-use crate::domain::endpoint_state::EndpointState;
+use crate::domain::{endpoint_state::EndpointState, event::Door, id::first_id_at, time::Timestamp};
+
+/// What a sample of the queue tells of what is not held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub struct QueueCounts {
+    /// Deliveries that may be attempted now.
+    pub due: i64,
+    /// The due time of the oldest.
+    pub oldest_due: Option<Timestamp>,
+}
 
 impl Tx {
     /// Deliveries that wait because their endpoint is paused or disabled; counts to
@@ -30,5 +39,42 @@ impl Tx {
             on!(self, text, |sql, connection| sqlx::query_as(sql).fetch_all(connection).await?);
         let known = |(state, count)| Some((EndpointState::from_code(state)?, count));
         Ok(counts.into_iter().filter_map(known).collect())
+    }
+
+    /// How much is due, and since when the oldest is. Looks at 100,000 rows and no further.
+    pub async fn count_queue(&mut self, now: Timestamp) -> Result<QueueCounts, StoreError> {
+        let text = "WITH waiting AS (
+                 SELECT q.due_at
+                 FROM (SELECT endpoint_id, due_at FROM snaphook.queue WHERE state < 2 LIMIT 100000) q
+                 JOIN snaphook.endpoints e ON e.id = q.endpoint_id
+                 WHERE e.state = 0 AND e.deleted_at IS NULL
+             )
+             SELECT
+                 (SELECT count(*) FROM waiting WHERE due_at <= $1) AS due,
+                 (SELECT min(due_at) FROM waiting) AS oldest_due";
+        let counts = on!(self, text, |sql, connection| {
+            sqlx::query_as(sql).bind(now).fetch_one(connection).await?
+        });
+        Ok(counts)
+    }
+
+    /// How many events came in by a door from one time on and before another.
+    pub async fn count_events(
+        &mut self,
+        door: Door,
+        from: Timestamp,
+        before: Timestamp,
+    ) -> Result<i64, StoreError> {
+        let text = "SELECT count(*) FROM snaphook.events
+             WHERE id >= $1 AND id < $2 AND door = $3";
+        let count = on!(self, text, |sql, connection| {
+            sqlx::query_scalar(sql)
+                .bind(first_id_at(from))
+                .bind(first_id_at(before))
+                .bind(door.code())
+                .fetch_one(connection)
+                .await?
+        });
+        Ok(count)
     }
 }

@@ -47,10 +47,12 @@ pub use bell::Bell;
 pub use commands::{Command, CommandKind};
 pub use complete::{Completion, Finished};
 pub use connect::Options;
+pub use counts::QueueCounts;
 pub use emit::{Accepted, NewEvent};
 pub use endpoints::EndpointRow;
 pub use error::StoreError;
-pub use queue::{Cursor, QueueCounts, Row, SHARDS};
+
+pub use queue::{Cursor, Row, SHARDS};
 pub use secrets::SecretRow;
 pub use shards::Lease;
 

@@ -238,26 +238,6 @@ impl Tx {
         };
         Ok(rows.into_iter().map(|row| (row.id, row.into())).collect())
     }
-
-    /// How much is due now, since when the oldest is, and how much waits in lanes for later.
-    pub async fn count_queue(&mut self, now: Timestamp) -> Result<QueueCounts, StoreError> {
-        let text = "SELECT
-                (SELECT count(*) FROM (SELECT 1 FROM snaphook.queue WHERE due_at <= $1 LIMIT 100000) d) AS due,
-                (SELECT min(due_at) FROM snaphook.queue) AS oldest_due";
-        let counts = on!(self, text, |sql, connection| {
-            sqlx::query_as(sql).bind(now).fetch_one(connection).await?
-        });
-        Ok(counts)
-    }
-}
-
-/// Figures for the metrics, sampled.
-#[derive(Clone, Copy, Debug, sqlx::FromRow)]
-pub struct QueueCounts {
-    /// Rows that may be attempted now; counts to 100,000 and no further.
-    pub due: i64,
-    /// The due time of the oldest row.
-    pub oldest_due: Option<Timestamp>,
 }
 
 impl From<EventRow> for Event {

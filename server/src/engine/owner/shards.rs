@@ -44,6 +44,11 @@ impl Owner {
         self.release_left().await
     }
 
+    /// Whether a shard is ours.
+    pub fn owns(&self, shard: i16) -> bool {
+        self.leases.epoch(shard).is_some()
+    }
+
     async fn own_all(&mut self) -> Result<(), StoreError> {
         let leases: Vec<_> = (0..SHARDS).map(|id| Lease { id, epoch: 0 }).collect();
         let new = self.leases.grant(&leases, Duration::MAX);

@@ -1,6 +1,9 @@
 //! Figures for the metrics.
 
-use snaphook::domain::endpoint_state::EndpointState;
+use snaphook::{
+    domain::{endpoint_state::EndpointState, event::Door, time::Timestamp},
+    store::NewEvent,
+};
 
 use super::{NOW, add_endpoint, emit, new_event, on_both};
 
@@ -25,6 +28,23 @@ async fn what_waits_for_a_paused_endpoint_is_held_and_deleted_endpoints_do_not_c
         let mut states = tx.count_endpoint_states().await.unwrap();
         states.sort_by_key(|(state, _)| state.code());
         assert_eq!(states, [(EndpointState::Active, 1), (EndpointState::Paused, 1)]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn events_are_counted_by_the_door_they_came_in_by() {
+    on_both(async |store| {
+        for door in [Door::Sql, Door::Sql, Door::Http] {
+            emit(store, &NewEvent { door, ..new_event("acme", "order.paid") }).await;
+        }
+        let (from, before) = (Timestamp(0), Timestamp::from_seconds(4_000_000_000));
+
+        let mut tx = store.read().await.unwrap();
+        let by_sql = tx.count_events(Door::Sql, from, before).await.unwrap();
+        let earlier = tx.count_events(Door::Sql, from, NOW).await.unwrap();
+
+        assert_eq!((by_sql, earlier), (2, 0));
     })
     .await;
 }
