@@ -94,15 +94,14 @@ impl LiveEndpoints {
         if let Some(seen) = self.epoch.filter(|seen| *seen != epoch) {
             for row in tx.list_endpoints_changed_since(seen).await? {
                 let id = row.id;
-                if self.endpoints.contains_key(&id) {
-                    let live = Arc::new(engine.live_endpoint(tx, row).await?);
-                    let before = self.endpoints.insert(id, live.clone());
-                    // Its connections were made for the settings before.
-                    if let Some(Ok(ready)) = before.as_ref().map(|before| &before.ready) {
-                        engine.world.forget(ready.url());
-                    }
-                    changed.push((id, live));
+                let Some(before) = self.endpoints.get(&id).cloned() else { continue };
+                let live = Arc::new(engine.live_endpoint(tx, row).await?);
+                self.endpoints.insert(id, live.clone());
+                // Its connections were made for the settings before.
+                if let Ok(ready) = &before.ready {
+                    engine.world.forget(ready.url());
                 }
+                changed.push((id, live));
             }
         }
         self.epoch = Some(epoch);

@@ -194,6 +194,33 @@ async fn a_connection_that_says_goodbye_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_connection_that_ends_without_goodbye_is_replaced_and_a_new_one_is_not() {
+    let (root, config) = server(&["h2"]);
+    let answers_once = |mut open: h2::server::Connection<Tls, bytes::Bytes>, _| async move {
+        if let Some(Ok((_, stream))) = open.accept().await {
+            respond(stream, Response::new(()));
+        }
+        open.accept().await; // and drops the second
+    };
+    let (url, connections, _task) =
+        by_hand(config.clone(), h2::server::Builder::new(), answers_once).await;
+    let world = world();
+    for _ in 0..2 {
+        let sent = world.send(with_authority(&url, root.pem())).await;
+        assert_eq!(told(&sent), "200", "{:?}", sent.result);
+    }
+    assert_eq!(connections.load(Ordering::SeqCst), 2);
+
+    let answers_never = |mut open: h2::server::Connection<Tls, bytes::Bytes>, _| async move {
+        open.accept().await;
+    };
+    let (url, connections, _task) =
+        by_hand(config, h2::server::Builder::new(), answers_never).await;
+    failed(world.send(with_authority(&url, root.pem())).await, Plain::ClosedEarly);
+    assert_eq!(connections.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
 async fn a_receiver_that_takes_few_requests_at_once_gets_more_connections() {
     let (root, config) = server(&["h2"]);
     let mut builder = h2::server::Builder::new();
