@@ -3,7 +3,7 @@
 //!
 //! Customers choose the names. So by default they are asked of the name servers directly, without
 //! a thread per question, with limits of our own; and always with the dot at the end, for
-//! otherwise `redis` would become `redis.default.svc.cluster.local`.
+//! otherwise `redis` could become `redis.default.svc.cluster.local`.
 
 use std::{
     fmt, io,
@@ -110,15 +110,24 @@ impl Resolver {
                 .map_err(|error| direct_failure(host, &error))?
                 .iter()
                 .collect(),
-            Self::System => tokio::net::lookup_host((absolute, 0))
-                .await
-                .map_err(|error| system_failure(host, &error))?
-                .map(|address| address.ip())
-                .collect(),
+            Self::System => match system_addresses(&absolute, host).await {
+                // A hosts file knows no final dot. If search domains lead somewhere, it is the
+                // operator's wish, and the address is judged like any other.
+                Err(error) if error.reason == Plain::DnsNotFound.into() => {
+                    system_addresses(host, host).await?
+                }
+                result => result?,
+            },
             Self::Static(answers) => answers(host),
         };
         if addresses.is_empty() { Err(not_found(host)) } else { Ok(addresses) }
     }
+}
+
+async fn system_addresses(asked: &str, host: &str) -> Result<Vec<IpAddr>, SendError> {
+    let found = tokio::net::lookup_host((asked, 0)).await;
+    let found = found.map_err(|error| system_failure(host, &error))?;
+    Ok(found.map(|address| address.ip()).collect())
 }
 
 fn name_server(address: &SocketAddr) -> NameServerConfig {

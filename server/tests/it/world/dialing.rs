@@ -170,6 +170,18 @@ async fn a_name_is_asked_for_as_it_stands_without_search_domains() {
 }
 
 #[tokio::test]
+async fn a_name_of_the_hosts_file_is_found_by_whoever_is_asked() {
+    let receiver = Receiver::start(|_| answer(200, "")).await;
+    let nobody = SocketAddr::from(([127, 0, 0, 1], 1));
+    for resolver in [ResolverKind::System, ResolverKind::Servers(vec![nobody])] {
+        let world = world_with(|settings| settings.resolver = resolver.clone());
+        let url = receiver.url_at("localhost", "/");
+        let sent = world.send(Request { internal: true, ..request(&url) }).await;
+        assert_eq!(told(&sent), "200", "{resolver:?}: {:?}", sent.result);
+    }
+}
+
+#[tokio::test]
 async fn the_attempts_own_limit_may_be_shorter_than_that_of_connecting() {
     let (hole, _open, _listener) = black_hole("127.0.0.1:0").await;
     let hurried =

@@ -82,3 +82,12 @@ fn failed(sent: Sent, expected: Plain) -> SendError {
 fn status(sent: &Sent) -> u16 {
     sent.result.as_ref().unwrap_or_else(|error| panic!("{error}")).status
 }
+
+#[test]
+fn every_reason_is_explained_in_the_documents() {
+    let document = include_str!("../../../../docs/reasons.md");
+    for plain in Plain::ALL {
+        let row = format!("| `{}` |", plain.name());
+        assert!(document.contains(&row), "docs/reasons.md has no row for {}", plain.name());
+    }
+}
