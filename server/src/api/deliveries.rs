@@ -77,7 +77,7 @@ impl From<DeliveryRow> for DeliveryBody {
             cause: row.cause,
             attempts: row.attempts,
             created_at: row.id.event.created_at(),
-            next_attempt_at: row.due_at,
+            next_attempt_at: row.due_at.filter(|_| row.standing == Standing::Pending),
             ended_at: row.ended_at,
         }
     }
@@ -180,7 +180,8 @@ impl Api {
     async fn detail(&self, row: DeliveryRow) -> Result<DeliveryDetail, ApiError> {
         let mut tx = self.store.read().await?;
         let attempts = tx.list_attempts(row.id).await?;
-        let forecast = match row.due_at {
+        // What is held waits for a person: nobody can say until when.
+        let forecast = match row.due_at.filter(|_| row.standing == Standing::Pending) {
             Some(due) => Some(self.forecast(&mut tx, &row, due).await?),
             None => None,
         };
@@ -194,7 +195,7 @@ impl Api {
             cause: row.cause,
             created_at: row.id.event.created_at(),
             ended_at: row.ended_at,
-            next_attempt_at: row.due_at,
+            next_attempt_at: forecast.map(|forecast| forecast.next_attempt_at),
             attempts_left: forecast.map(|forecast| forecast.attempts_left),
             gives_up_at: forecast.map(|forecast| forecast.gives_up_at),
             attempts: attempts.into_iter().map(AttemptBody::from).collect(),

@@ -38,6 +38,9 @@ use crate::{
 /// Bytes that the JSON around the data of one event may take.
 const AROUND_BYTES_MAX: usize = 64 * 1024;
 
+/// 0001-01-01T00:00:00Z. PostgreSQL ends 4,713 years before it; nobody has events from then.
+const YEAR_1: Timestamp = Timestamp::from_seconds(-62_135_596_800);
+
 /// An event.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -159,6 +162,9 @@ impl Api {
         {
             let wrong = text.as_deref().map(|text| check_text(text, most));
             problems.extend(wrong.and_then(Result::err).map(|why| Problem::new(field, why)));
+        }
+        if let Some(time) = texts.occurred_at.filter(|time| *time < YEAR_1) {
+            problems.push(Problem::new("occurred_at", format!("{time} is before the year 1")));
         }
         let traceparent = texts.traceparent.as_deref().map(check_traceparent);
         let wrong = traceparent.and_then(Result::err);

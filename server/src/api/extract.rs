@@ -1,7 +1,7 @@
 //! Reading requests: bodies and queries become values, or a refusal that names each field.
 //! Unknown fields are refused too, for a mistyped setting must not pass for its default.
 
-use std::{collections::BTreeMap, str::FromStr, sync::Arc};
+use std::{collections::BTreeMap, str::FromStr, sync::Arc, time::Duration};
 
 use axum::{
     body::{Body as HttpBody, Bytes},
@@ -15,6 +15,9 @@ use crate::{
     domain::{duration, limits, problem::Problem, time::Timestamp},
     store::page::{Key, Page},
 };
+
+/// For a whole body: 10 MiB over a poor line. Whoever is slower holds memory for nothing.
+const BODY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A body of JSON that must be there.
 pub struct Body<T>(pub T);
@@ -49,15 +52,21 @@ impl<T: DeserializeOwned + Default> FromRequest<Arc<Api>> for MaybeBody<T> {
 /// The whole body, if it is no longer than `limit_bytes`.
 pub async fn read(body: HttpBody, limit_bytes: usize) -> Result<Bytes, ApiError> {
     use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-    match Limited::new(body, limit_bytes).collect().await {
-        Ok(whole) => Ok(whole.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
+    let whole = Limited::new(body, limit_bytes).collect();
+    match tokio::time::timeout(BODY_TIMEOUT, whole).await {
+        Ok(Ok(whole)) => Ok(whole.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
             Err(ApiError::too_large("the body", limit_bytes))
         }
-        Err(_) => Err(ApiError::new(
+        Ok(Err(_)) => Err(ApiError::new(
             StatusCode::BAD_REQUEST,
             "body_incomplete",
             "the body broke off before its end; send the request again",
+        )),
+        Err(_) => Err(ApiError::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "body_timeout",
+            format!("the body took over {} s; send the request again", BODY_TIMEOUT.as_secs()),
         )),
     }
 }

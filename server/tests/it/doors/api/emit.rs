@@ -82,6 +82,7 @@ async fn every_bad_part_of_an_event_is_named_and_nothing_is_kept() {
             ("key", json!("k".repeat(257)), "key: it is 257 bytes"),
             ("version", json!("v".repeat(65)), "version: it is 65 bytes"),
             ("occurred_at", json!("yesterday"), "occurred_at: \"yesterday\" is no time"),
+            ("occurred_at", json!("-005000-01-01T00:00:00Z"), "occurred_at: "),
             ("traceparent", json!("00-xyz"), "traceparent: "),
             ("tpye", json!("x"), "tpye: there is no such field; known are"),
         ] {
