@@ -8,6 +8,7 @@ mod manage;
 mod manual;
 mod official_libraries;
 mod pipeline;
+mod programs;
 mod sql;
 mod store;
 mod support;

@@ -2,7 +2,8 @@
 //! environment of its own.
 
 use std::{
-    io::{BufRead, BufReader, Read as _, Write as _},
+    fmt::Write as _,
+    io::{self, BufRead, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
     process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio},
     time::Duration,
@@ -144,12 +145,12 @@ impl Drop for Running {
 
 /// Posts to `address` on this machine and gives the status.
 pub fn post(address: &str, headers: &[(&str, &str)], body: &[u8]) -> u16 {
-    exchange(address, "POST /", headers, body).0
+    exchange(address, "POST /", headers, body).unwrap().0
 }
 
 /// Gets a path from `address` on this machine, without a key: status and body.
 pub fn get(address: &str, path: &str) -> (u16, String) {
-    exchange(address, &format!("GET {path}"), &[], b"")
+    exchange(address, &format!("GET {path}"), &[], b"").unwrap()
 }
 
 /// A port of loopback where nobody listens, so that connections to it are refused.
@@ -157,17 +158,24 @@ pub fn closed_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-fn exchange(address: &str, what: &str, headers: &[(&str, &str)], body: &[u8]) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    write!(stream, "{what} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n").unwrap();
+/// One request on a connection of its own: status and body. An answer that is cut off is an
+/// error.
+pub fn exchange(
+    address: &str,
+    what: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> io::Result<(u16, String)> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    let mut request = format!("{what} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
     for (name, value) in headers {
-        write!(stream, "{name}: {value}\r\n").unwrap();
+        write!(request, "{name}: {value}\r\n").unwrap();
     }
-    write!(stream, "content-length: {}\r\n\r\n", body.len()).unwrap();
-    stream.write_all(body).unwrap();
+    write!(request, "content-length: {}\r\n\r\n", body.len()).unwrap();
+    stream.write_all(&[request.as_bytes(), body].concat())?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
+    Ok((head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned()))
 }

@@ -1,0 +1,98 @@
+//! `kill -9` under load: what was answered with 202 is delivered all the same.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+};
+
+use serde_json::{Value, json};
+
+use super::node::{Client, Node, until};
+use crate::support::{
+    databases::on_both,
+    receiver::{Received, Receiver, answer},
+};
+
+/// How often the server is killed.
+const ROUNDS: usize = 2;
+
+/// Events accepted in a round before the server dies.
+const ACCEPTED_A_ROUND: usize = 150;
+
+/// `delivery.max_in_flight_per_endpoint`: as many requests may have reached the one endpoint
+/// whose results the server did not live to write.
+const IN_FLIGHT: usize = 16;
+
+type Accepted = Arc<Mutex<HashSet<String>>>;
+
+/// Emits on a connection after the other until the server is gone, or the test says so.
+fn emitter(client: Client, accepted: Accepted, stop: Arc<AtomicBool>) -> JoinHandle<()> {
+    let event = json!({"tenant": "acme", "type": "order.paid", "data": {"n": 1}});
+    std::thread::spawn(move || {
+        while !stop.load(Ordering::Relaxed) {
+            match client.try_call("POST /v1/events", &event) {
+                Ok((202, made)) => {
+                    accepted.lock().unwrap().insert(made["id"].as_str().unwrap().to_owned());
+                }
+                Ok((status, answer)) => panic!("{status} {answer}"),
+                Err(_) => return,
+            }
+        }
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_accepted_before_a_kill_is_delivered_after_it() {
+    on_both(async |database| {
+        let mut node = Node::start(database, "one", &[]).await;
+        let received: Arc<Mutex<HashMap<String, usize>>> = Arc::default();
+        let log = received.clone();
+        let receiver = Receiver::start(move |request: &Received| {
+            let id = request.headers["webhook-id"].to_str().unwrap().to_owned();
+            *log.lock().unwrap().entry(id).or_default() += 1;
+            answer(204, "")
+        })
+        .await;
+        node.client.add_endpoint("acme", json!({ "url": receiver.url("/") }));
+        let accepted = Accepted::default();
+
+        for round in 1..=ROUNDS {
+            let stop = Arc::new(AtomicBool::new(false));
+            let emitters: Vec<_> = (0..4)
+                .map(|_| emitter(node.client.clone(), accepted.clone(), stop.clone()))
+                .collect();
+            until("a load", || {
+                let enough = accepted.lock().unwrap().len() >= round * ACCEPTED_A_ROUND;
+                let delivering = received.lock().unwrap().len() > (round - 1) * ACCEPTED_A_ROUND;
+                (enough && delivering).then_some(())
+            })
+            .await;
+            node.kill();
+            stop.store(true, Ordering::Relaxed);
+            for emitter in emitters {
+                emitter.join().unwrap();
+            }
+            node.restart().await;
+        }
+
+        let accepted = accepted.lock().unwrap().clone();
+        until("all that was accepted", || {
+            let received = received.lock().unwrap();
+            accepted.iter().all(|event| received.contains_key(event)).then_some(())
+        })
+        .await;
+        until("an empty queue", || {
+            let waiting = node.client.call("GET /v1/deliveries?state=pending", &Value::Null);
+            waiting["data"].as_array().unwrap().is_empty().then_some(())
+        })
+        .await;
+        let again: usize = received.lock().unwrap().values().map(|times| times - 1).sum();
+        assert!(again <= ROUNDS * IN_FLIGHT, "{again} requests were sent again");
+        assert!(node.terminate().success());
+    })
+    .await;
+}
