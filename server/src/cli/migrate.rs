@@ -4,7 +4,7 @@ use super::{
     exit::Exit,
     note,
     output::Output,
-    settings_args::{SettingsArgs, connect, load, open},
+    settings_args::{SettingsArgs, connect, load, open, store_failure},
 };
 use crate::store::{Options, grants::GRANTS_SCRIPT};
 
@@ -31,7 +31,8 @@ pub async fn run(args: Args) -> anyhow::Result<Exit> {
         note(&format!("{database} does not exist; it would be made, with all migrations"));
         return Ok(Exit::Done);
     }
-    let pending = connect(&settings).await?.list_pending_migrations().await?;
+    let pending = connect(&settings).await?.list_pending_migrations().await;
+    let pending = pending.map_err(|error| store_failure(database, &error))?;
     let mut output = Output::new(false);
     pending.iter().try_for_each(|name| output.line(name))?;
     if args.dry_run {

@@ -19,7 +19,7 @@ const QUERY: &str = "planted-in-a-query";
 const ANSWER: &str = "planted-in-an-answer";
 const WRONG_KEY: &str = "planted-as-a-key";
 
-/// Emits and waits until its deliveries are in `state`, with at least one attempt.
+/// Emits and waits until that many of its deliveries are in `state`.
 async fn see_through(node: &Node, state: &str, many: usize) {
     let event = json!({"tenant": "acme", "type": "order.paid", "data": {"note": PAYLOAD}});
     let event = node.client.call("POST /v1/events", &event)["id"].as_str().unwrap().to_owned();
@@ -41,13 +41,13 @@ fn make_mistakes(node: &Node) {
     let json = ("content-type", "application/json");
     for (what, header, body, expected) in [
         ("POST /v1/events", wrong, "{}".to_owned(), 401),
-        ("POST /v1/events", good, format!("{{\"{PAYLOAD}\": "), 400),
+        ("POST /v1/events", good, format!("{{{PAYLOAD}"), 400),
         ("POST /v1/events", good, format!("{{\"{PAYLOAD}\": 1}}"), 422),
         (&format!("GET /v1/events?limit={QUERY}"), good, String::new(), 422),
         (&format!("GET /v1/{QUERY}"), good, String::new(), 404),
     ] {
         let (status, answer) = exchange(address, what, &[header, json], body.as_bytes()).unwrap();
-        assert!((400..500).contains(&status), "{what}: {status}, not {expected}: {answer}");
+        assert_eq!(status, expected, "{what}: {answer}");
     }
 }
 
@@ -80,8 +80,7 @@ async fn the_log_has_ids_and_no_secret_and_no_payload() {
         secrets.push(add(url("/bad")));
         secrets.push(add(url("/gone")));
         secrets.push(add(format!("http://127.0.0.1:{}/?token={QUERY}", closed_port())));
-        secrets.push(add(format!("http://10.0.0.1/?token={QUERY}")));
-        see_through(&node, "dead", 4).await;
+        see_through(&node, "dead", 3).await;
         make_mistakes(&node);
         pause(Duration::from_millis(100)).await;
 
@@ -96,15 +95,15 @@ async fn the_log_has_ids_and_no_secret_and_no_payload() {
         }
         let lines: Vec<Value> =
             log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let with = |field: &str, prefix: &str| {
-            let in_span =
-                |span: &Value| span[field].as_str().is_some_and(|id| id.starts_with(prefix));
-            let of =
-                |line: &&Value| line["spans"].as_array().is_some_and(|s| s.iter().any(in_span));
-            lines.iter().filter(of).count()
+        let is =
+            |value: &Value, prefix: &str| value.as_str().is_some_and(|id| id.starts_with(prefix));
+        let of_request = |line: &&Value| {
+            let spans = line["spans"].as_array();
+            spans.is_some_and(|spans| spans.iter().any(|span| is(&span["request_id"], "req_")))
         };
-        assert!(with("request_id", "req_") > 5, "{log}");
-        assert!(with("delivery", "dlv_") > 5, "{log}");
+        assert!(lines.iter().filter(of_request).count() > 5, "{log}");
+        let of_delivery = lines.iter().filter(|line| is(&line["delivery"], "dlv_"));
+        assert!(of_delivery.count() > 5, "{log}");
     })
     .await;
 }
