@@ -103,7 +103,10 @@ impl ApiError {
 
     /// A body or payload over its limit. It was not read to its end, and nothing is kept of it.
     pub fn too_large(what: &str, limit_bytes: usize) -> Self {
-        let detail = format!("{what} is over {limit_bytes} bytes; send a smaller one");
+        let detail = format!(
+            "{what} is over {limit_bytes} bytes; send less, with a link to the rest, \
+             or ask the operator to raise the limit"
+        );
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
     }
 

@@ -140,7 +140,16 @@ fn replay(
     status: u16,
     sealed: &[u8],
 ) -> Result<Response, ApiError> {
-    let body = Bytes::copy_from_slice(&api.manage.keyring.open(sealed, place(key))?);
+    let body = api.manage.keyring.open(sealed, place(key)).map_err(|error| {
+        tracing::warn!("a stored answer does not open: {error}");
+        refusal(
+            StatusCode::CONFLICT,
+            "idempotency_answer_lost",
+            "this request was done, but its answer was sealed with a master key that is gone; \
+             look at what it made",
+        )
+    })?;
+    let body = Bytes::copy_from_slice(&body);
     let status = StatusCode::from_u16(status).map_err(|_| ApiError::internal())?;
     let headers = [
         (header::CONTENT_TYPE, "application/json"),

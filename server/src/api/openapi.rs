@@ -50,7 +50,7 @@ fn complete(method: &str, operation: &mut Value) {
         } }
     });
     for (status, response) in operation["responses"].as_object_mut().into_iter().flatten() {
-        if response["description"] == "" {
+        if response["description"].as_str().is_none_or(str::is_empty) {
             response["description"] = meaning_of(status).into();
         }
     }

@@ -45,6 +45,21 @@ fn every_reference_in_the_document_leads_somewhere() {
     }
 }
 
+#[test]
+fn every_response_and_every_operation_is_described() {
+    let document = snaphook::api::document();
+    let mut names = std::collections::BTreeSet::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (verb, operation) in item.as_object().unwrap() {
+            assert!(operation["summary"].is_string(), "{verb} {path}");
+            assert!(names.insert(operation["operationId"].to_string()), "{verb} {path}: twice");
+            for (status, response) in operation["responses"].as_object().unwrap() {
+                assert!(response["description"].is_string(), "{verb} {path}: {status}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn the_page_lists_every_route_and_runs_no_script() {
     on_both(async |api| {

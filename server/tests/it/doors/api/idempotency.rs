@@ -111,3 +111,20 @@ async fn a_key_that_is_none_is_refused() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn of_requests_that_come_together_under_one_key_one_is_done() {
+    on_both(async |api| {
+        let body = json!({"url": "https://example.com/"});
+        let together = (0..12).map(|_| post(api, "k", PATH, &body));
+        let answers = futures_util::future::join_all(together).await;
+
+        let done = answers.iter().filter(|answer| answer.status == 201).collect::<Vec<_>>();
+        assert!(!done.is_empty() && done.iter().all(|one| one.bytes == done[0].bytes));
+        for answer in answers.iter().filter(|answer| answer.status != 201) {
+            assert_eq!(answer.problem(409), "idempotency_key_in_use");
+        }
+        assert_eq!(api.get(PATH).await.json()["data"].as_array().unwrap().len(), 1);
+    })
+    .await;
+}

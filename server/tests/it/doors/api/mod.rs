@@ -8,9 +8,11 @@ mod endpoints;
 mod event_types;
 mod events;
 mod idempotency;
+mod odd_input;
 mod refusals;
 mod secrets;
 mod tenants;
+mod urls;
 
 use std::{sync::Arc, time::Duration};
 
