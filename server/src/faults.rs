@@ -1,5 +1,5 @@
-//! A countdown to a crash, for tests: every effect on the database or the network first asks
-//! `step`. Inert in production, where the countdown never starts.
+//! A countdown to a crash, or to a cut connection, for tests: every effect on the database or the
+//! network first asks `step`. Inert in production, where the countdown never starts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Faults {
     steps: AtomicU64,
     crash_at: AtomicU64,
+    /// Whether only that one step fails: a connection that is cut, and back at once.
+    once: bool,
 }
 
 /// The process was made to crash here; everything after it fails in the same way.
@@ -18,7 +20,12 @@ pub struct Crashed;
 impl Faults {
     /// Dies at step number `step`, counted from 1; 0 is never.
     pub fn crash_at(step: u64) -> Self {
-        Self { steps: AtomicU64::new(0), crash_at: AtomicU64::new(step) }
+        Self { crash_at: AtomicU64::new(step), ..Self::default() }
+    }
+
+    /// Fails at step number `step` alone, counted from 1; 0 is never.
+    pub fn cut_at(step: u64) -> Self {
+        Self { once: true, ..Self::crash_at(step) }
     }
 
     /// How many steps were taken so far.
@@ -30,6 +37,7 @@ impl Faults {
     pub fn step(&self) -> Result<(), Crashed> {
         let step = self.steps.fetch_add(1, Ordering::Relaxed) + 1;
         let crash_at = self.crash_at.load(Ordering::Relaxed);
-        if crash_at != 0 && step >= crash_at { Err(Crashed) } else { Ok(()) }
+        let fails = step == crash_at || (step > crash_at && !self.once);
+        if crash_at != 0 && fails { Err(Crashed) } else { Ok(()) }
     }
 }

@@ -27,6 +27,8 @@ impl Store {
         match &self.pool {
             Pool::Postgres { engine, .. } => {
                 let mut listener = PgListener::connect_with(engine).await?;
+                // A new connection does not hold the lock: whoever sleeps must know.
+                listener.eager_reconnect(false);
                 listener.listen("snaphook").await?;
                 Ok(Bell::Postgres(listener))
             }
@@ -68,11 +70,15 @@ impl Bell {
         Ok(())
     }
 
-    /// On PostgreSQL, waits for a notification and tells what it says; empty means an event.
+    /// On PostgreSQL, waits for a notification and tells what it says; empty means an event. When
+    /// the connection broke, so that rings may have been missed, it is an error.
     /// On SQLite there is nothing to wait for: see [`Bell::has_changed`].
     pub async fn heard(&mut self) -> Result<String, StoreError> {
         match self {
-            Self::Postgres(listener) => Ok(listener.recv().await?.payload().to_owned()),
+            Self::Postgres(listener) => match listener.try_recv().await? {
+                Some(notification) => Ok(notification.payload().to_owned()),
+                None => Err(sqlx::Error::Io(std::io::ErrorKind::ConnectionAborted.into()).into()),
+            },
             Self::Sqlite { .. } => std::future::pending().await,
         }
     }

@@ -2,7 +2,7 @@
 //! queue behind its back tells it to look again. What a command is about is in the tables
 //! already when it is read; losing one costs time, never truth.
 
-use super::{Dialect, Row, StoreError, Tx, on};
+use super::{Db, Dialect, Row, StoreError, Tx, on};
 use crate::domain::id::{EndpointId, EventId};
 
 coded! {
@@ -65,12 +65,29 @@ impl Tx {
         Ok(())
     }
 
-    /// All commands there are, oldest first, at most 1,000.
-    pub async fn list_commands(&mut self) -> Result<Vec<Command>, StoreError> {
-        let text = "SELECT id, shard, kind, endpoint_id, event_id FROM snaphook.commands
-             ORDER BY id LIMIT 1000";
-        let rows: Vec<(i64, i16, i16, EndpointId, EventId)> =
-            on!(self, text, |sql, connection| sqlx::query_as(sql).fetch_all(connection).await?);
+    /// What the owner of these shards is told, oldest first, at most 1,000.
+    pub async fn list_commands(&mut self, shards: &[i16]) -> Result<Vec<Command>, StoreError> {
+        self.faults.step()?;
+        let rows: Vec<(i64, i16, i16, EndpointId, EventId)> = match &mut self.db {
+            Db::Postgres(connection) => {
+                sqlx::query_as(
+                    "SELECT id, shard, kind, endpoint_id, event_id FROM snaphook.commands
+                     WHERE shard = ANY ($1) ORDER BY id LIMIT 1000",
+                )
+                .bind(shards)
+                .fetch_all(&mut **connection)
+                .await?
+            }
+            Db::Sqlite(connection) => {
+                sqlx::query_as(
+                    "SELECT id, shard, kind, endpoint_id, event_id FROM snaphook_commands
+                     WHERE shard IN (SELECT value FROM json_each($1)) ORDER BY id LIMIT 1000",
+                )
+                .bind(serde_json::json!(shards).to_string())
+                .fetch_all(&mut **connection)
+                .await?
+            }
+        };
         let read = |(id, shard, kind, endpoint, event)| {
             let kind = CommandKind::from_code(kind)?;
             Some(Command { id, shard, kind, endpoint, event })

@@ -70,7 +70,8 @@ impl Finished {
         }
     }
 
-    fn pair(&self) -> (EventId, EndpointId) {
+    /// The delivery.
+    pub fn pair(&self) -> (EventId, EndpointId) {
         (self.row.event_id, self.row.endpoint_id)
     }
 
@@ -86,6 +87,8 @@ pub struct Completion {
     pub moved: Vec<(EventId, EndpointId, String)>,
     /// Those that came too late.
     pub late: HashSet<(EventId, EndpointId)>,
+    /// Those that the database would not take, each alone. For the caller to fill in.
+    pub unwritten: HashSet<(EventId, EndpointId)>,
 }
 
 impl Tx {

@@ -89,10 +89,10 @@ impl StoreError {
             }),
             // SQLITE_CONSTRAINT_TRIGGER: a RAISE(ABORT) of ours.
             "1811" => Self::Refused(message),
-            // SQLITE_BUSY, SQLITE_LOCKED and their kin; deadlock, serialization, lock time-out.
-            "5" | "261" | "517" | "773" | "6" | "262" | "40001" | "40P01" | "55P03" => {
-                Self::Busy(error)
-            }
+            // SQLITE_BUSY, SQLITE_LOCKED and their kin; deadlock, serialization, lock time-out;
+            // canceled by hand or by statement_timeout; out of memory, or of some other resource.
+            "5" | "261" | "517" | "773" | "6" | "262" | "40001" | "40P01" | "55P03" | "57014"
+            | "53000" | "53200" | "53400" => Self::Busy(error),
             // SQLITE_FULL, SQLITE_IOERR…, SQLITE_READONLY, SQLITE_CANTOPEN; disk_full,
             // read_only_sql_transaction.
             "13" | "10" | "778" | "1034" | "8" | "14" | "53100" | "25006" => Self::Full(message),

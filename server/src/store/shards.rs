@@ -98,6 +98,28 @@ impl Tx {
         Ok(leases)
     }
 
+    /// Takes, under a new epoch, a shard that has our name on it and that we do not remember: the
+    /// answer to a commit was lost. `None` when it changed hands meanwhile.
+    pub async fn adopt_shard(
+        &mut self,
+        node: &str,
+        seen: Lease,
+        until: Timestamp,
+    ) -> Result<Option<Lease>, StoreError> {
+        let text = "UPDATE snaphook.shards SET epoch = epoch + 1, lease_until = $4
+             WHERE owner = $1 AND id = $2 AND epoch = $3 RETURNING id, epoch";
+        let lease = on!(self, text, |sql, connection| {
+            sqlx::query_as(sql)
+                .bind(node)
+                .bind(seen.id)
+                .bind(seen.epoch)
+                .bind(until)
+                .fetch_optional(connection)
+                .await?
+        });
+        Ok(lease)
+    }
+
     /// Gives one shard back, so that another node may take it at once.
     pub async fn release_shard(&mut self, node: &str, lease: Lease) -> Result<(), StoreError> {
         let text = "UPDATE snaphook.shards SET owner = NULL, lease_until = $4

@@ -53,7 +53,7 @@ impl Tx {
             .into_iter()
             .filter_map(|(event, endpoint, slot)| Some((event, endpoint, slot?)))
             .collect();
-        Ok(Completion { moved, late })
+        Ok(Completion { moved, late, ..Completion::default() })
     }
 
     /// Gives the pairs that were settled, with the new place of those that stay.

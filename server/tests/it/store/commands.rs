@@ -28,12 +28,14 @@ async fn a_command_is_read_until_it_was_seen_to() {
         tx.commit().await.unwrap();
 
         let mut tx = store.begin_engine().await.unwrap();
-        let commands = tx.list_commands().await.unwrap();
+        let commands = tx.list_commands(&[row.shard]).await.unwrap();
+        let others = tx.list_commands(&[row.shard ^ 1]).await.unwrap();
         tx.delete_command(ids[0]).await.unwrap();
         tx.commit().await.unwrap();
 
         let seen: Vec<_> = commands.iter().map(|command| (command.id, command.kind)).collect();
         assert_eq!(seen, [(ids[0], CommandKind::Look), (ids[1], CommandKind::LetGo)]);
+        assert_eq!(others, [], "what another owner is told");
         assert_eq!((commands[0].endpoint, commands[0].event), (row.endpoint_id, row.event_id));
         let mut tx = store.read().await.unwrap();
         assert!(!tx.find_command(ids[0]).await.unwrap() && tx.find_command(ids[1]).await.unwrap());
