@@ -47,7 +47,7 @@ pub struct Job {
 pub struct Done {
     /// What to write.
     pub finished: Finished,
-    /// The receiver asked all requests to wait until then.
+    /// The receiver asked that all requests wait until then, or is gone.
     pub slow_until: Option<Timestamp>,
     /// Of the lease that the job was taken under.
     pub epoch: i64,
@@ -57,6 +57,9 @@ pub struct Done {
 
 /// How long 429 and 503 without `Retry-After` hold an endpoint: a second lets a burst pass.
 const SLOW_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long 410 holds an endpoint: until it is seen that it was disabled.
+const GONE_PAUSE: Duration = Duration::from_secs(3);
 
 impl Job {
     fn done(&self, finished: Finished) -> Done {
@@ -73,8 +76,9 @@ impl Engine {
     /// Carries one delivery through one attempt. Never fails: a defect of our own is an outcome
     /// too, so that no payload and no answer can stop the pipeline.
     pub async fn attempt(&self, job: &Job) -> Done {
-        let (started_at, before) = (self.now(), self.world.monotonic());
+        let before = self.world.monotonic();
         let steps = async {
+            let started_at = self.now();
             if let Some(finished) = self.without_request(job, started_at) {
                 return job.done(finished);
             }
@@ -86,7 +90,7 @@ impl Engine {
             tracing::error!(%delivery, "an attempt panicked: {}", words_of(&*panic));
             let detail = "a defect of snaphook; its log has more".to_owned();
             let took = self.world.monotonic().saturating_sub(before);
-            self.conclude(job, started_at, &failed(Plain::Internal, detail, took))
+            self.conclude(job, self.now() - took, &failed(Plain::Internal, detail, took))
         })
     }
 
@@ -215,6 +219,7 @@ fn slow_until(outcome: Outcome, now: Timestamp) -> Option<Timestamp> {
         Outcome::Failed { slow: true, retry_after } => {
             Some(now + retry_after.unwrap_or(SLOW_PAUSE).max(SLOW_PAUSE))
         }
+        Outcome::Gone => Some(now + GONE_PAUSE),
         _ => None,
     }
 }

@@ -113,8 +113,8 @@ impl Engine {
     }
 
     /// Writes a batch, however long that takes. Only what the database will never take is left
-    /// out: then its row stays in the queue, and the log says so.
-    async fn complete_surely(&self, batch: &[Finished]) -> Completion {
+    /// out, as `unwritten`: its row stays in the queue, and the log says so.
+    pub async fn complete_surely(&self, batch: &[Finished]) -> Completion {
         let mut pause = PAUSE;
         loop {
             let written = AssertUnwindSafe(self.complete(batch)).catch_unwind().await;
@@ -137,10 +137,12 @@ impl Engine {
         let mut all = Completion::default();
         for one in batch {
             let bare = Finished { response: None, detail: "{}".to_owned(), ..one.clone() };
+            all.unwritten.insert(one.pair());
             for version in [one, &bare] {
                 let version = std::slice::from_ref(version);
                 let written = AssertUnwindSafe(self.complete(version)).catch_unwind().await;
                 if let Ok(Ok(completion)) = written {
+                    all.unwritten.remove(&one.pair());
                     all.moved.extend(completion.moved);
                     all.late.extend(completion.late);
                     break;
@@ -168,8 +170,13 @@ pub async fn serve(
     while done.recv_many(&mut batch, BATCH).await > 0 {
         let finished: Vec<Finished> = batch.iter().map(|done| done.finished.clone()).collect();
         let completion = engine.complete_surely(&finished).await;
-        if let Err(error) = engine.disable_gone(&finished).await {
-            tracing::error!("could not disable an endpoint that answered 410: {error}");
+        let disabled = AssertUnwindSafe(engine.disable_gone(&finished)).catch_unwind().await;
+        match disabled {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::error!("could not disable an endpoint that answered 410: {error}");
+            }
+            Err(_) => tracing::error!("disabling an endpoint that answered 410 panicked"),
         }
         let done = std::mem::take(&mut batch);
         if written.send(Written { done, completion }).await.is_err() {

@@ -5,12 +5,18 @@
 //! tenant's lanes, one row a turn, so that no backlog stands in another's way. Rows over a
 //! ring's size are parked: they wait in the database, where they cost nothing.
 
+mod lane;
+#[cfg(test)]
+mod tests;
+mod turns;
+
 use std::{
-    collections::{BTreeSet, HashMap, HashSet, VecDeque},
-    sync::Arc,
+    collections::{BTreeSet, HashMap, HashSet},
     time::Duration,
 };
 
+pub use self::lane::LaneSettings;
+use self::{lane::Lane, turns::Turns};
 use crate::{
     domain::{
         id::{EndpointId, EventId},
@@ -24,35 +30,6 @@ const SLOW: Duration = Duration::from_secs(2);
 
 /// Rows in all rings together beyond which each lane keeps one only: ids, some 200 bytes each.
 const ROWS_MAX: usize = 16_384;
-
-/// What the lanes need to know of an endpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LaneSettings {
-    /// Whose it is.
-    pub tenant: Arc<str>,
-    /// Its shard.
-    pub shard: i16,
-    /// Requests that may be under way at once.
-    pub cap: usize,
-    /// Paused or disabled: nothing goes until that changes.
-    pub held: bool,
-}
-
-#[derive(Debug)]
-struct Lane {
-    settings: LaneSettings,
-    ring: VecDeque<Row>,
-    in_flight: usize,
-    /// The cap as of now: halved when the receiver asks for less, grown back by successes.
-    cap: usize,
-    slow: bool,
-    /// Nothing goes before then, for the receiver said so.
-    rests_until: Timestamp,
-    /// The soonest due time of what is parked; `None` when nothing is.
-    parked_due: Option<Timestamp>,
-    /// Whether it stands in its tenant's queue of turns.
-    in_turn: bool,
-}
 
 /// What to do with a fresh row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +47,7 @@ pub enum Offer {
 pub struct Lanes {
     lanes: HashMap<EndpointId, Lane>,
     known: HashSet<(EventId, EndpointId)>,
-    tenants: VecDeque<Arc<str>>,
-    turns: HashMap<Arc<str>, VecDeque<EndpointId>>,
+    turns: Turns,
     /// Lanes that have something parked, by when it is due.
     parked: BTreeSet<(Timestamp, EndpointId)>,
     rows: usize,
@@ -86,8 +62,7 @@ impl Lanes {
         Self {
             lanes: HashMap::new(),
             known: HashSet::new(),
-            tenants: VecDeque::new(),
-            turns: HashMap::new(),
+            turns: Turns::default(),
             parked: BTreeSet::new(),
             rows: 0,
             in_flight: 0,
@@ -99,16 +74,7 @@ impl Lanes {
     /// Takes an endpoint's settings, new or changed. When it is held, its rows leave the memory:
     /// they wait in the database, the fresh ones to be found by the sweep.
     pub fn set(&mut self, endpoint: EndpointId, settings: LaneSettings) {
-        let lane = self.lanes.entry(endpoint).or_insert_with(|| Lane {
-            cap: settings.cap,
-            settings: settings.clone(),
-            ring: VecDeque::new(),
-            in_flight: 0,
-            slow: false,
-            rests_until: Timestamp::default(),
-            parked_due: None,
-            in_turn: false,
-        });
+        let lane = self.lanes.entry(endpoint).or_insert_with(|| Lane::new(settings.clone()));
         lane.cap = if settings.cap == lane.settings.cap { lane.cap } else { settings.cap };
         lane.settings = settings;
         let due = lane.parked_due;
@@ -159,7 +125,7 @@ impl Lanes {
             let room = lane.room(crowded);
             // What is here lies in the same table and is read along, and one row more tells
             // when the next is due.
-            let limit = lane.ring.len() + lane.in_flight + room + 1;
+            let limit = lane.ring.len() + lane.in_flight + lane.shelved + room + 1;
             let may_go = room > 0 && lane.rests_until <= now;
             may_go.then_some((lane.settings.shard, *endpoint, limit))
         })
@@ -200,15 +166,7 @@ impl Lanes {
         // Each lane that cannot go now is looked at once a call, then stays out of turn.
         let mut waiting = Vec::new();
         while taken.len() < most && self.in_flight < self.slots {
-            let Some(tenant) = self.tenants.pop_front() else { break };
-            let Some(turns) = self.turns.get_mut(&tenant) else { continue };
-            let endpoint = turns.pop_front();
-            if turns.is_empty() {
-                self.turns.remove(&tenant);
-            } else {
-                self.tenants.push_back(tenant);
-            }
-            let Some(endpoint) = endpoint else { continue };
+            let Some(endpoint) = self.turns.pop() else { break };
             let Some(lane) = self.lanes.get_mut(&endpoint) else { continue };
             lane.in_turn = false;
             if lane.settings.held || lane.in_flight >= lane.cap {
@@ -233,10 +191,25 @@ impl Lanes {
         taken
     }
 
-    /// Gives a row back: its attempt is over, or did not take place. `due` when it stays in the
-    /// queue.
+    /// Gives a row back: its attempt is over. `due` when it stays in the queue.
     pub fn finish(&mut self, row: &Row, due: Option<Timestamp>, took: Duration, success: bool) {
         self.known.remove(&(row.event_id, row.endpoint_id));
+        self.free(row, took, success);
+        if let Some(due) = due {
+            self.park(row.endpoint_id, due);
+        }
+    }
+
+    /// Frees the slot of a row that must not go again from here, as nobody could record that it
+    /// went. Its next owner sends it once more.
+    pub fn shelve(&mut self, row: &Row) {
+        if let Some(lane) = self.lanes.get_mut(&row.endpoint_id).filter(|lane| lane.in_flight > 0) {
+            lane.shelved += 1;
+            self.free(row, Duration::ZERO, false);
+        }
+    }
+
+    fn free(&mut self, row: &Row, took: Duration, success: bool) {
         let Some(lane) = self.lanes.get_mut(&row.endpoint_id) else { return };
         if lane.in_flight == 0 {
             return; // the shard was lost and taken again in between
@@ -256,9 +229,6 @@ impl Lanes {
         }
         if success {
             lane.cap = (lane.cap + 1).min(lane.settings.cap);
-        }
-        if let Some(due) = due {
-            self.park(row.endpoint_id, due);
         }
         self.give_turn(row.endpoint_id);
     }
@@ -280,6 +250,14 @@ impl Lanes {
         let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
         lane.rests_until = lane.rests_until.max(until);
         lane.cap = (lane.cap / 2).max(1);
+    }
+
+    /// Somebody changed the lane or its endpoint: read it anew, and rest no longer for what the
+    /// receiver said before.
+    pub fn look(&mut self, endpoint: EndpointId) {
+        let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
+        lane.rests_until = Timestamp::default();
+        self.park(endpoint, Timestamp(0));
     }
 
     /// Forgets a row that waits in its ring. False when it is in flight or not here.
@@ -307,12 +285,24 @@ impl Lanes {
 
     /// Forgets a shard that is not ours any more. What is in flight finishes late.
     pub fn remove_shard(&mut self, shard: i16) {
-        let gone: Vec<EndpointId> = self
-            .lanes
-            .iter()
-            .filter(|(_, lane)| lane.settings.shard == shard)
-            .map(|(endpoint, _)| *endpoint)
-            .collect();
+        let ours = |lane: &Lane| lane.settings.shard == shard;
+        let gone = self.lanes.iter().filter(|(_, lane)| ours(lane)).map(|(endpoint, _)| *endpoint);
+        self.remove_all(gone.collect());
+    }
+
+    /// Forgets an endpoint that is no more. False while it has requests under way.
+    pub fn remove(&mut self, endpoint: EndpointId) -> bool {
+        let busy = self.lanes.get(&endpoint).is_some_and(|lane| lane.in_flight > 0);
+        if !busy {
+            self.remove_all(vec![endpoint]);
+        }
+        !busy
+    }
+
+    fn remove_all(&mut self, gone: Vec<EndpointId>) {
+        if gone.is_empty() {
+            return;
+        }
         for endpoint in gone {
             self.clear(endpoint);
             self.set_parked(endpoint, None);
@@ -323,24 +313,25 @@ impl Lanes {
         }
         let lanes = &self.lanes;
         self.known.retain(|(_, endpoint)| lanes.contains_key(endpoint));
-    }
-
-    /// Whether any lane of a shard has a request under way.
-    pub fn is_busy(&self, shard: i16) -> bool {
-        self.lanes.values().any(|lane| lane.settings.shard == shard && lane.in_flight > 0)
+        self.turns.retain(|endpoint| lanes.contains_key(&endpoint));
     }
 
     /// When the next parked row is due, or a lane has rested.
     pub fn next_at(&self, now: Timestamp) -> Option<Timestamp> {
         let resting = self.lanes.values().filter(|lane| lane.in_turn && lane.rests_until > now);
-        let rested = resting.map(|lane| lane.rests_until).min();
+        let mut soonest = resting.map(|lane| lane.rests_until).min();
         let crowded = self.rows >= ROWS_MAX;
-        let due = self
-            .parked
-            .iter()
-            .find(|(due, endpoint)| *due > now || self.lanes[endpoint].room(crowded) > 0)
-            .map(|(due, endpoint)| (*due).max(self.lanes[endpoint].rests_until));
-        [rested, due].into_iter().flatten().min()
+        for (due, endpoint) in &self.parked {
+            if soonest.is_some_and(|soonest| soonest <= *due) {
+                break;
+            }
+            let lane = &self.lanes[endpoint];
+            if *due > now || lane.room(crowded) > 0 {
+                let at = (*due).max(lane.rests_until);
+                soonest = Some(soonest.map_or(at, |soonest| soonest.min(at)));
+            }
+        }
+        soonest
     }
 
     /// Requests under way.
@@ -370,21 +361,6 @@ impl Lanes {
             return;
         }
         lane.in_turn = true;
-        let tenant = lane.settings.tenant.clone();
-        let turns = self.turns.entry(tenant.clone()).or_default();
-        if turns.is_empty() {
-            self.tenants.push_back(tenant);
-        }
-        turns.push_back(endpoint);
-    }
-}
-
-impl Lane {
-    fn ring_size(&self, crowded: bool) -> usize {
-        if crowded { 1 } else { 2 * self.settings.cap }
-    }
-
-    fn room(&self, crowded: bool) -> usize {
-        self.ring_size(crowded).saturating_sub(self.ring.len())
+        self.turns.push(&lane.settings.tenant, endpoint);
     }
 }

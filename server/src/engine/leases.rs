@@ -11,6 +11,12 @@ struct Held {
     until: Duration,
 }
 
+/// How many shards each of so many nodes should have.
+pub fn fair(nodes: i64) -> usize {
+    let nodes = usize::try_from(nodes.max(1)).unwrap_or(usize::MAX);
+    usize::try_from(SHARDS).unwrap_or(0).div_ceil(nodes)
+}
+
 /// The leases of this node.
 #[derive(Debug, Default)]
 pub struct Leases {
@@ -65,10 +71,13 @@ impl Leases {
         self.held.keys().copied().collect()
     }
 
-    /// How many shards more, or fewer, this node should have among `nodes`.
-    pub fn wanted(&self, nodes: i64) -> i64 {
-        let fair =
-            u64::try_from(SHARDS).unwrap_or(0).div_ceil(nodes.max(1).cast_unsigned()).cast_signed();
-        fair - i64::try_from(self.held.len()).unwrap_or(i64::MAX)
+    /// Those that are ours still, as far as the monotonic clock can tell.
+    pub fn live_shards(&self, now: Duration) -> Vec<i16> {
+        self.held.iter().filter(|(_, held)| held.until > now).map(|(shard, _)| *shard).collect()
+    }
+
+    /// How many are ours.
+    pub fn count(&self) -> usize {
+        self.held.len()
     }
 }

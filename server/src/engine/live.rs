@@ -1,6 +1,11 @@
 //! Endpoints as the engine uses them: parsed, opened and ready, kept until they change.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
 use snaphook_signature::Secret;
 
@@ -109,6 +114,11 @@ impl LiveEndpoints {
         Ok(changed)
     }
 
+    /// Forgets an endpoint.
+    pub fn remove(&mut self, endpoint: EndpointId) {
+        self.endpoints.remove(&endpoint);
+    }
+
     /// Forgets the endpoints of a shard.
     pub fn remove_shard(&mut self, shard: i16) {
         self.endpoints.retain(|_, live| live.lane.shard != shard);
@@ -148,10 +158,15 @@ impl Engine {
         let final_statuses =
             FinalStatuses::from_texts(&settings.final_statuses).unwrap_or_default();
         let filter = Filter::parse_setting(&settings.filter);
-        let opened = self.open(&row, &mut settings, &secrets);
-        let ready = opened.and_then(|secrets| {
+        let ready = || {
+            let secrets = self.open(&row, &mut settings, &secrets)?;
             ReadyEndpoint::new(&settings, secrets, self.settings.timeout)
                 .map_err(|error| error.to_string())
+        };
+        // What an endpoint brings along (certificates, keys) must not end the whole pipeline.
+        let ready = catch_unwind(AssertUnwindSafe(ready)).unwrap_or_else(|_| {
+            tracing::error!(endpoint = %row.id, "the settings of an endpoint made us panic");
+            Err("a defect of snaphook; its log has more".to_owned())
         });
         let (ready, filter) = match filter {
             Ok(filter) => (ready, filter),

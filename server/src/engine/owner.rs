@@ -27,6 +27,10 @@ use crate::{
 /// Lanes that are read in one turn, so that a turn stays short.
 const LANES_A_TURN: usize = 64;
 
+/// How often the lanes in the database are listed anew. Rows get there by us alone, or with a
+/// command; this is for what a broken connection kept from us.
+const LANES_EVERY: Duration = Duration::from_secs(60);
+
 /// The key of the one cursor that SQLite has for all shards.
 const ALL: i16 = -1;
 
@@ -42,8 +46,14 @@ pub struct Owner {
     under_way: HashMap<i16, usize>,
     /// Shards to give back as soon as nothing of them is under way.
     leaving: Vec<i16>,
+    /// Shards whose lanes are still to be read.
+    unread: Vec<i16>,
     /// Whether a process of this name may have owned shards before.
     first_claim: bool,
+    /// Whether a commit went unanswered that gave us shards, or took some.
+    unsure: bool,
+    /// By the monotonic clock: when to list the lanes again.
+    lanes_at: Duration,
 }
 
 impl Owner {
@@ -59,8 +69,23 @@ impl Owner {
             schemas: Schemas::default(),
             under_way: HashMap::new(),
             leaving: Vec::new(),
+            unread: Vec::new(),
             first_claim: true,
+            unsure: false,
+            lanes_at: Duration::MAX,
         }
+    }
+
+    /// Knows nothing any more, but what is under way: after a defect of our own.
+    pub fn anew(&mut self) {
+        let under_way = std::mem::take(&mut self.under_way);
+        *self = Self { under_way, ..Self::new(self.engine.clone()) };
+    }
+
+    /// Looks for what it may have missed: a step has failed on its way.
+    pub fn doubt(&mut self) {
+        self.scans.sweep();
+        self.lanes_at = Duration::ZERO;
     }
 
     /// Reads what changed in the configuration; to be called at least every second.
@@ -83,28 +108,32 @@ impl Owner {
     /// Does what other processes and doors ask for.
     pub async fn obey(&mut self) -> Result<usize, StoreError> {
         let engine = self.engine.clone();
+        // A shard that is lost, or about to be given back, is its next owner's to look at.
+        let mut shards = self.leases.live_shards(engine.world.monotonic());
+        shards.retain(|shard| !self.leaving.contains(shard));
         let mut tx = engine.store.read_engine().await?;
-        let mut seen_to = Vec::new();
-        for command in tx.list_commands().await? {
-            if self.leases.epoch(command.shard).is_none() {
-                continue;
-            }
+        let commands = tx.list_commands(&shards).await?;
+        drop(tx);
+        if commands.is_empty() {
+            return Ok(0);
+        }
+        // Whoever asked believes, once the command is gone, that the new settings are in force.
+        self.refresh().await?;
+        let mut tx = engine.store.read_engine().await?;
+        for command in &commands {
             if command.kind == CommandKind::LetGo {
                 self.lanes.let_go(command.event, command.endpoint);
             }
             self.know(&mut tx, command.endpoint).await?;
-            self.lanes.park(command.endpoint, Timestamp(0));
-            seen_to.push(command.id);
+            self.lanes.look(command.endpoint);
         }
         drop(tx);
-        if !seen_to.is_empty() {
-            let mut tx = engine.store.begin_engine().await?;
-            for id in &seen_to {
-                tx.delete_command(*id).await?;
-            }
-            tx.commit().await?;
+        let mut tx = engine.store.begin_engine().await?;
+        for command in &commands {
+            tx.delete_command(command.id).await?;
         }
-        Ok(seen_to.len())
+        tx.commit().await?;
+        Ok(commands.len())
     }
 
     /// Loads an endpoint's settings, unless they are here.
@@ -122,6 +151,12 @@ impl Owner {
         let engine = self.engine.clone();
         let (now, begun) = (engine.now(), engine.world.monotonic());
         let mut tx = engine.store.read_engine().await?;
+        if begun >= self.lanes_at {
+            let mut shards = self.leases.shards();
+            shards.retain(|shard| !self.leaving.contains(shard));
+            self.read_lanes(&mut tx, &shards).await?;
+            self.lanes_at = begun + LANES_EVERY;
+        }
         let before = self.lanes.waiting();
         for (shard, endpoint, limit) in self.lanes.to_read(now, LANES_A_TURN) {
             let many = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -200,7 +235,7 @@ impl Owner {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        match self.jobs_of(&rows, monotonic).await {
+        match self.jobs_of(&rows).await {
             Ok(jobs) => Ok(jobs),
             Err(error) => {
                 for row in rows.into_iter().rev() {
@@ -211,7 +246,7 @@ impl Owner {
         }
     }
 
-    async fn jobs_of(&mut self, rows: &[Row], now: Duration) -> Result<Vec<Job>, StoreError> {
+    async fn jobs_of(&mut self, rows: &[Row]) -> Result<Vec<Job>, StoreError> {
         let engine = self.engine.clone();
         let mut tx = engine.store.read_engine().await?;
         let mut ids: Vec<EventId> = rows.iter().map(|row| row.event_id).collect();
@@ -222,7 +257,10 @@ impl Owner {
             events.into_iter().map(|(id, event)| (id, Arc::new(event))).collect();
         let mut jobs = Vec::with_capacity(rows.len());
         for row in rows {
-            let Some(endpoint) = self.live.get(row.endpoint_id).cloned() else { continue };
+            let Some(endpoint) = self.live.get(row.endpoint_id).cloned() else {
+                self.lanes.shelve(row); // no lane is without its endpoint
+                continue;
+            };
             let event = events.get(&row.event_id).cloned();
             let (epoch, strict) = (self.live.epoch(), engine.settings.strict_event_types);
             let check = match &event {
@@ -233,10 +271,13 @@ impl Owner {
             };
             jobs.push((row.clone(), event, endpoint, check));
         }
+        // Only now: what was read may have been long in coming.
+        let now = engine.world.monotonic();
+        let fresh = self.live.are_fresh(now);
         let mut leased = Vec::with_capacity(jobs.len());
-        for (row, event, endpoint, check) in jobs {
+        for (row, event, endpoint, check) in jobs.into_iter().rev() {
             let timeout = timeout_of(&endpoint, engine.settings.timeout);
-            match self.leases.epoch_for(row.shard, now, timeout) {
+            match self.leases.epoch_for(row.shard, now, timeout).filter(|_| fresh) {
                 Some(epoch) => {
                     *self.under_way.entry(row.shard).or_default() += 1;
                     leased.push(Job { row, event, endpoint, check, epoch });
@@ -244,6 +285,7 @@ impl Owner {
                 None => self.lanes.put_back(row),
             }
         }
+        leased.reverse();
         Ok(leased)
     }
 
@@ -258,7 +300,11 @@ impl Owner {
             if self.leases.epoch(row.shard) != Some(one.epoch) {
                 continue;
             }
-            let late = completion.late.contains(&(row.event_id, row.endpoint_id));
+            if completion.unwritten.contains(&one.finished.pair()) {
+                self.lanes.shelve(row);
+                continue;
+            }
+            let late = completion.late.contains(&one.finished.pair());
             let due = match one.finished.mark {
                 Mark::Retry if !late => Some(one.finished.due_at),
                 _ if late => Some(Timestamp(0)),
@@ -280,6 +326,9 @@ impl Owner {
             let rows = tx.list_lane(live.lane.shard, endpoint, PAGE).await?;
             drop(tx);
             if rows.is_empty() {
+                if self.lanes.remove(endpoint) {
+                    self.live.remove(endpoint);
+                }
                 continue;
             }
             let now = engine.now();

@@ -120,6 +120,13 @@ impl AllScans {
         self.shards.values().any(|scans| scans.more || scans.back.is_some())
     }
 
+    /// Reads everything from the beginning as soon as may be: something read may be lost.
+    pub fn sweep(&mut self) {
+        for scans in self.shards.values_mut() {
+            scans.sweep_at = Timestamp::default();
+        }
+    }
+
     /// When the next scan that goes back is to begin.
     pub fn next_at(&self) -> Option<Timestamp> {
         self.shards.values().map(|scans| scans.sweep_at.min(scans.late_at)).min()

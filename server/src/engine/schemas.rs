@@ -1,6 +1,6 @@
 //! Compiled schemas, kept as long as the configuration's epoch stands.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, panic::catch_unwind, sync::Arc};
 
 use super::first::Check;
 use crate::{
@@ -49,7 +49,10 @@ impl Schemas {
 /// A schema that was saved compiles; one that does not was put there by other hands.
 fn compile(name: &str, text: &str) -> Check<Arc<Schema>> {
     let source = serde_json::from_str(text).map_err(|error| error.to_string());
-    let schema = source.and_then(|source| Schema::compile(&source).map_err(|e| e.to_string()));
+    let schema = source.and_then(|source| {
+        catch_unwind(|| Schema::compile(&source).map_err(|error| error.to_string()))
+            .unwrap_or_else(|_| Err("a panic".to_owned()))
+    });
     match schema {
         Ok(schema) => Check::Schema(Arc::new(schema)),
         Err(problem) => {

@@ -13,7 +13,10 @@ use super::{
     completer::{self, BATCH, Written},
     timetable::{Heard, Sleeper, Timetable},
 };
-use crate::{domain::time::Timestamp, store::StoreError};
+use crate::{
+    domain::{delivery::Cause, time::Timestamp},
+    store::StoreError,
+};
 
 /// How long requests under way may take to finish at shutdown; then their shards are given back.
 /// Longer than the default timeout, shorter than the 30 s that orchestrators wait.
@@ -97,9 +100,10 @@ impl Run {
         }
         completers.close();
         while !self.stop.is_cancelled() {
-            match self.turn().await {
-                Ok(()) => self.retreat = RETREAT,
-                Err(error) => self.retreat_from(&error).await,
+            match AssertUnwindSafe(self.turn()).catch_unwind().await {
+                Ok(Ok(())) => self.retreat = RETREAT,
+                Ok(Err(error)) => self.retreat_from(&error).await,
+                Err(_) => self.start_anew().await,
             }
         }
         self.drain(&completers).await;
@@ -166,6 +170,9 @@ impl Run {
             self.payload_bytes = self.payload_bytes.saturating_sub(done.payload_bytes);
         }
         self.owner.finish(&written.done, &written.completion);
+        if written.done.iter().any(|done| done.finished.cause == Some(Cause::Gone)) {
+            self.timetable.refresh.now();
+        }
     }
 
     async fn start(&mut self) -> Result<bool, StoreError> {
@@ -227,6 +234,20 @@ impl Run {
         if self.retreat == RETREAT {
             tracing::error!("the pipeline waits for the database: {error}");
         }
+        self.owner.doubt();
+        self.pause().await;
+    }
+
+    /// A defect of ours: what is in memory may be half done, so it is forgotten. The tables are
+    /// the truth.
+    async fn start_anew(&mut self) {
+        tracing::error!("the pipeline panicked, and starts anew");
+        self.owner.anew();
+        self.timetable = Timetable::new(self.engine.settings.lease);
+        self.pause().await;
+    }
+
+    async fn pause(&mut self) {
         self.sleeper.forget_bell();
         let pause = self.retreat;
         let noting = async {

@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
-use super::{ALL, Owner};
-use crate::store::{Dialect, Lease, SHARDS, StoreError};
+use super::{ALL, LANES_EVERY, Owner};
+use crate::{
+    domain::time::Timestamp,
+    engine::leases::fair,
+    store::{Dialect, Lease, SHARDS, StoreError, Tx},
+};
 
 impl Owner {
     /// Takes, renews and gives back shards, so that all nodes that live have about as many. On
@@ -12,35 +16,44 @@ impl Owner {
         let engine = self.engine.clone();
         let (asked, now, settings) = (engine.world.monotonic(), engine.now(), &engine.settings);
         if engine.store.dialect() == Dialect::Sqlite {
-            return if self.first_claim { self.own_all().await } else { Ok(()) };
+            if self.first_claim {
+                let leases: Vec<_> = (0..SHARDS).map(|id| Lease { id, epoch: 0 }).collect();
+                self.unread = self.leases.grant(&leases, Duration::MAX);
+                self.first_claim = false;
+            }
+            return self.begin().await;
         }
         let (node, lease) = (settings.node.as_str(), settings.lease);
         let until = now + lease;
+        let was_unsure = std::mem::replace(&mut self.unsure, true);
         let mut tx = engine.store.begin_engine().await?;
         let nodes = tx.mark_node(node, now, lease).await?;
         let mut granted = Vec::new();
-        let mut lost = Vec::new();
+        let mut renewed = Vec::new();
         if self.first_claim {
-            granted.extend(tx.claim_own_shards(node, until).await?);
+            granted = tx.claim_own_shards(node, until).await?;
         } else {
-            let renewed = tx.renew_shards(node, until).await?;
-            lost = self.leases.renew(&renewed, asked + lease);
+            renewed = tx.renew_shards(node, until).await?;
+            if was_unsure {
+                granted = self.adopt_strays(&mut tx, &renewed, until).await?;
+            }
         }
-        let held = i64::try_from(granted.len()).unwrap_or(0);
-        let wanted = self.leases.wanted(nodes) - held;
+        let ours = renewed.iter().filter(|one| self.leases.epoch(one.id) == Some(one.epoch));
+        let wanted = fair(nodes).saturating_sub(ours.count() + granted.len());
         if wanted > 0 {
+            let wanted = i64::try_from(wanted).unwrap_or(i64::MAX);
             granted.extend(tx.claim_free_shards(node, now, until, wanted).await?);
         }
         tx.commit().await?;
-        for shard in lost {
+        // Nothing is believed before the commit is: a lease that we only think we have is none.
+        for shard in self.leases.renew(&renewed, asked + lease) {
             tracing::warn!(shard, "the lease of a shard was lost");
             self.forget(shard);
         }
-        self.first_claim = false;
-        let new = self.leases.grant(&granted, asked + lease);
-        self.begin(&new).await?;
-        let surplus = usize::try_from(-self.leases.wanted(nodes)).unwrap_or(0);
-        self.leave(surplus);
+        (self.first_claim, self.unsure) = (false, false);
+        self.unread.extend(self.leases.grant(&granted, asked + lease));
+        self.begin().await?;
+        self.leave(self.leases.count().saturating_sub(fair(nodes)));
         self.release_left().await
     }
 
@@ -49,28 +62,47 @@ impl Owner {
         self.leases.epoch(shard).is_some()
     }
 
-    async fn own_all(&mut self) -> Result<(), StoreError> {
-        let leases: Vec<_> = (0..SHARDS).map(|id| Lease { id, epoch: 0 }).collect();
-        let new = self.leases.grant(&leases, Duration::MAX);
-        self.begin(&new).await?;
-        self.first_claim = false;
-        Ok(())
+    /// Takes shards that are ours by their name, and that we know nothing of.
+    async fn adopt_strays(
+        &self,
+        tx: &mut Tx,
+        renewed: &[Lease],
+        until: Timestamp,
+    ) -> Result<Vec<Lease>, StoreError> {
+        let mut adopted = Vec::new();
+        for stray in renewed.iter().filter(|one| self.leases.epoch(one.id).is_none()) {
+            adopted.extend(tx.adopt_shard(&self.engine.settings.node, *stray, until).await?);
+        }
+        Ok(adopted)
     }
 
-    /// Begins to read shards: what waits in their lanes, then what is fresh.
-    async fn begin(&mut self, shards: &[i16]) -> Result<(), StoreError> {
-        if shards.is_empty() {
+    /// Begins to read the shards that are new: what waits in their lanes, then what is fresh.
+    async fn begin(&mut self) -> Result<(), StoreError> {
+        if self.unread.is_empty() {
             return Ok(());
         }
         let engine = self.engine.clone();
         let mut tx = engine.store.read_engine().await?;
-        for (endpoint, due) in tx.list_lanes(shards).await? {
-            self.know(&mut tx, endpoint).await?;
-            self.lanes.park(endpoint, due);
-        }
-        for shard in shards {
-            let key = if engine.store.dialect() == Dialect::Sqlite { ALL } else { *shard };
+        let shards = self.unread.clone();
+        self.read_lanes(&mut tx, &shards).await?;
+        for shard in self.unread.drain(..) {
+            let key = if engine.store.dialect() == Dialect::Sqlite { ALL } else { shard };
             self.scans.add(key, engine.now());
+        }
+        let again = engine.world.monotonic() + LANES_EVERY;
+        self.lanes_at = self.lanes_at.min(again);
+        Ok(())
+    }
+
+    /// Learns which lanes of these shards hold anything, and when it is due.
+    pub(super) async fn read_lanes(
+        &mut self,
+        tx: &mut Tx,
+        shards: &[i16],
+    ) -> Result<(), StoreError> {
+        for (endpoint, due) in tx.list_lanes(shards).await? {
+            self.know(tx, endpoint).await?;
+            self.lanes.park(endpoint, due);
         }
         Ok(())
     }
@@ -82,9 +114,7 @@ impl Owner {
         shards.sort_by_key(|shard| (self.under_way.get(shard).copied().unwrap_or(0), *shard));
         let already = self.leaving.len();
         for shard in shards.into_iter().take(surplus.saturating_sub(already)) {
-            self.scans.remove(shard);
-            self.lanes.remove_shard(shard);
-            self.live.remove_shard(shard);
+            self.forget(shard);
             self.leaving.push(shard);
         }
     }
@@ -102,13 +132,20 @@ impl Owner {
     async fn release(&mut self, shards: &[i16]) -> Result<(), StoreError> {
         let engine = self.engine.clone();
         let mut tx = engine.store.begin_engine().await?;
+        self.release_in(&mut tx, shards).await?;
+        tx.commit().await?;
+        self.unsure = false;
+        Ok(())
+    }
+
+    async fn release_in(&mut self, tx: &mut Tx, shards: &[i16]) -> Result<(), StoreError> {
+        self.unsure = true;
         for shard in shards {
             if let Some(lease) = self.leases.remove(*shard) {
-                tx.release_shard(&engine.settings.node, lease).await?;
+                tx.release_shard(&self.engine.settings.node, lease).await?;
             }
         }
-        tx.notify("shards").await?;
-        tx.commit().await
+        tx.notify("shards").await
     }
 
     /// Gives everything back, so that another node goes on at once. What is still under way will
@@ -119,12 +156,13 @@ impl Owner {
         }
         let shards = self.leases.shards();
         for shard in &shards {
-            self.scans.remove(*shard);
-            self.lanes.remove_shard(*shard);
+            self.forget(*shard);
         }
-        self.release(&shards).await?;
-        let mut tx = self.engine.store.begin_engine().await?;
-        tx.delete_node(&self.engine.settings.node).await?;
+        // In one commit: whoever hears of the shards must not count us any more.
+        let engine = self.engine.clone();
+        let mut tx = engine.store.begin_engine().await?;
+        tx.delete_node(&engine.settings.node).await?;
+        self.release_in(&mut tx, &shards).await?;
         tx.commit().await
     }
 
@@ -133,5 +171,6 @@ impl Owner {
         self.lanes.remove_shard(shard);
         self.live.remove_shard(shard);
         self.leaving.retain(|leaving| *leaving != shard);
+        self.unread.retain(|unread| *unread != shard);
     }
 }
