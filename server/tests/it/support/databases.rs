@@ -13,7 +13,7 @@ use std::{
 
 use futures_util::FutureExt;
 use snaphook::store::{Options, Store};
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 
 /// Held while the template is made, so that tests that start together make it once.
@@ -72,6 +72,23 @@ impl Database {
     /// A store on it, as a server would open it. Several stores are as many nodes, but on SQLite.
     pub async fn open(&self) -> Store {
         Store::open(&self.url, Options { migrate: true, serve: false }).await.unwrap()
+    }
+
+    /// Runs statements as another program would, on a connection of its own.
+    pub async fn execute(&self, statements: &str) {
+        let statements = AssertSqlSafe(statements.to_owned());
+        match self.kind {
+            Kind::Sqlite => {
+                let mut connection = SqliteConnection::connect(&self.url).await.unwrap();
+                sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
+                connection.close().await.unwrap();
+            }
+            Kind::Postgres => {
+                let mut connection = PgConnection::connect(&self.url).await.unwrap();
+                sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
+                connection.close().await.unwrap();
+            }
+        }
     }
 
     /// The folder of the SQLite file, for tests that put something beside it.

@@ -3,7 +3,9 @@
 
 pub mod certificates;
 pub mod databases;
+pub mod live;
 pub mod oracle;
+pub mod pipeline;
 pub mod program;
 pub mod receiver;
 pub mod simulated;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use snaphook::{
     domain::{
         endpoint::EndpointSettings,
@@ -19,7 +19,7 @@ use snaphook::{
         event::Door,
         event_type::EventType,
         id::{EndpointId, SecretId, id_at},
-        outcome::Plain,
+        outcome::{Plain, Reason},
         secret_kind::SecretKind,
         shard::shard_of,
         tenant::TenantId,
@@ -39,7 +39,20 @@ use snaphook::{
 use snaphook_signature::Secret;
 
 /// What a receiver answers to the `n`th request for its URL, counted from 1.
-pub type Answer = Box<dyn Fn(&str, u32) -> u16 + Send + Sync>;
+pub type Answer = Box<dyn Fn(&str, u32) -> Reply + Send + Sync>;
+
+/// What comes of a request.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// An answer with this status.
+    Status(u16),
+    /// An answer that asks for a pause.
+    RetryAfter(u16, &'static str),
+    /// No answer, for this reason.
+    Fails(Reason),
+    /// A defect of ours.
+    Panics,
+}
 
 /// The world outside. It survives the process's crashes, as the real one does.
 pub struct Simulated {
@@ -51,11 +64,21 @@ pub struct Simulated {
     counts: Mutex<HashMap<String, u32>>,
     /// Which (URL, event) pairs were answered with a 2xx.
     pleased: Mutex<HashSet<(String, String)>>,
+    /// How far the clock goes on by itself whenever somebody asks for it.
+    tick: AtomicI64,
+    /// Which of the next looks at the wall clock panic, counted from 0.
+    panics: Mutex<HashSet<u64>>,
+    looks: AtomicU64,
 }
 
 impl Simulated {
     /// A world that begins now, for the database stamps events with its own clock.
     pub fn new(answer: impl Fn(&str, u32) -> u16 + Send + Sync + 'static) -> Arc<Self> {
+        Self::with(move |url, count| Reply::Status(answer(url, count)))
+    }
+
+    /// As `new`, with answers of all kinds.
+    pub fn with(answer: impl Fn(&str, u32) -> Reply + Send + Sync + 'static) -> Arc<Self> {
         #[expect(clippy::disallowed_methods, reason = "where the simulated clock starts")]
         let start = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         Arc::new(Self {
@@ -66,6 +89,9 @@ impl Simulated {
             seen: Mutex::default(),
             counts: Mutex::default(),
             pleased: Mutex::default(),
+            tick: AtomicI64::new(0),
+            panics: Mutex::default(),
+            looks: AtomicU64::new(0),
         })
     }
 
@@ -84,6 +110,17 @@ impl Simulated {
         *self.faults.lock().unwrap() = faults;
     }
 
+    /// From now on the clock goes on by `tick` whenever somebody looks at the monotonic one.
+    pub fn set_tick(&self, tick: Duration) {
+        self.tick.store(i64::try_from(tick.as_micros()).unwrap(), Ordering::Relaxed);
+    }
+
+    /// Makes these of the next looks at the wall clock panic, counted from 0.
+    pub fn panic_at_looks(&self, looks: impl IntoIterator<Item = u64>) {
+        self.looks.store(0, Ordering::Relaxed);
+        *self.panics.lock().unwrap() = looks.into_iter().collect();
+    }
+
     /// All requests that left, in their order.
     pub fn requests(&self) -> Vec<Request> {
         self.seen.lock().unwrap().clone()
@@ -94,7 +131,7 @@ impl Simulated {
         self.pleased.lock().unwrap().clone()
     }
 
-    fn receive(&self, request: &Request) -> u16 {
+    fn receive(&self, request: &Request) -> Reply {
         let url = request.url.to_string();
         let count = {
             let mut counts = self.counts.lock().unwrap();
@@ -103,22 +140,26 @@ impl Simulated {
             *count
         };
         self.seen.lock().unwrap().push(request.clone());
-        let status = (self.answer)(&url, count);
-        if (200..300).contains(&status) {
+        let reply = (self.answer)(&url, count);
+        if matches!(reply, Reply::Status(200..300)) {
             let id = request.headers["webhook-id"].to_str().unwrap().to_owned();
             self.pleased.lock().unwrap().insert((url, id));
         }
-        status
+        reply
     }
 }
 
 impl World for Simulated {
     fn now(&self) -> Timestamp {
+        let look = self.looks.fetch_add(1, Ordering::Relaxed);
+        let planned = self.panics.lock().unwrap().contains(&look);
+        assert!(!planned, "a planned panic");
         Timestamp(self.now.load(Ordering::Relaxed))
     }
 
     fn monotonic(&self) -> Duration {
-        Duration::from_micros(self.now.load(Ordering::Relaxed).cast_unsigned())
+        let tick = self.tick.load(Ordering::Relaxed);
+        Duration::from_micros(self.now.fetch_add(tick, Ordering::Relaxed).cast_unsigned())
     }
 
     fn random(&self) -> u64 {
@@ -141,17 +182,23 @@ impl World for Simulated {
             if faults.step().is_err() {
                 return died("died before the request left");
             }
-            let status = self.receive(&request);
+            let reply = self.receive(&request);
             if faults.step().is_err() {
                 return died("died before the answer came");
             }
+            let mut headers = HeaderMap::new();
+            let status = match reply {
+                Reply::Status(status) => Ok(status),
+                Reply::RetryAfter(status, pause) => {
+                    headers.insert("retry-after", HeaderValue::from_static(pause));
+                    Ok(status)
+                }
+                Reply::Fails(reason) => Err(SendError::new(reason, "as the test says")),
+                Reply::Panics => panic!("a planned panic"),
+            };
+            let body = Bytes::from_static(b"noted");
             Sent {
-                result: Ok(Response {
-                    status,
-                    headers: HeaderMap::new(),
-                    body: Bytes::from_static(b"noted"),
-                    truncated: false,
-                }),
+                result: status.map(|status| Response { status, headers, body, truncated: false }),
                 timings: Timings { total: Duration::from_millis(3), ..Timings::default() },
                 address: None,
             }
