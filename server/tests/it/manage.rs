@@ -7,7 +7,7 @@ use snaphook::{
     domain::{id::DeliveryId, scope::Actor, tenant::TenantId},
     manage::{Manage, reseal::Resealed, tenants::TenantChange},
     store::{
-        EndpointRow, SecretRow, Store,
+        EndpointRow, SHARDS, SecretRow, Store,
         page::Page,
         seal::{Keyring, MasterKey},
     },
@@ -104,7 +104,8 @@ async fn obey(store: &Store) {
     loop {
         tokio::task::yield_now().await;
         let mut tx = store.begin().await.unwrap();
-        let command = tx.list_commands().await.unwrap().pop();
+        let all: Vec<i16> = (0..SHARDS).collect();
+        let command = tx.list_commands(&all).await.unwrap().pop();
         if let Some(command) = &command {
             tx.delete_command(command.id).await.unwrap();
         }

@@ -95,7 +95,7 @@ async fn a_revoked_secret_signs_nothing_more_and_an_old_one_until_its_time() {
         let mut p = Pipeline::new(database, |_, _| Status(200)).await;
         let endpoint = p.plant("a").await;
         let (actor, acme) = (p.actor.clone(), p.acme.clone());
-        let mut expect = async |p: &mut Pipeline, expected: usize, why: &str| {
+        let expect = async |p: &mut Pipeline, expected: usize, why: &str| {
             p.emit("order.paid").await;
             assert_eq!(p.turn().await, 1);
             assert_eq!(signatures(p), expected, "{why}");

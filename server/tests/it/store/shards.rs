@@ -112,3 +112,17 @@ async fn nodes_that_live_are_counted() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_forgotten_shard_is_adopted_once_and_under_a_new_epoch() {
+    on_both(async |store| {
+        let seen = claim(store, "one", NOW, 1).await[0];
+        let mut tx = store.begin_engine().await.unwrap();
+        assert_eq!(tx.adopt_shard("two", seen, NOW + LEASE).await.unwrap(), None, "not theirs");
+        let adopted = tx.adopt_shard("one", seen, NOW + LEASE).await.unwrap();
+        assert_eq!(adopted, Some(Lease { epoch: seen.epoch + 1, ..seen }));
+        assert_eq!(tx.adopt_shard("one", seen, NOW + LEASE).await.unwrap(), None, "it moved on");
+        tx.commit().await.unwrap();
+    })
+    .await;
+}
