@@ -4,6 +4,9 @@ use bytes::Bytes;
 
 use super::{id::EventId, time::Timestamp};
 
+/// The type of the events that test one endpoint. Its filter does not apply to them.
+pub const TEST_EVENT_TYPE: &str = "snaphook.test";
+
 coded! {
     /// Which door an event came through.
     Door {

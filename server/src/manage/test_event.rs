@@ -6,7 +6,7 @@ use super::{Deed, Manage, ManageError};
 use crate::{
     domain::{
         endpoint_state::EndpointState,
-        event::Door,
+        event::{Door, TEST_EVENT_TYPE},
         event_type::EventType,
         id::{DeliveryId, EndpointId},
         scope::Actor,
@@ -14,9 +14,6 @@ use crate::{
     },
     store::NewEvent,
 };
-
-/// The type of test events.
-pub const TEST_EVENT_TYPE: &str = "snaphook.test";
 
 impl Manage {
     /// Sends a test event to one endpoint, whatever it subscribes to. Gives the delivery.

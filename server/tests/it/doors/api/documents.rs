@@ -107,3 +107,32 @@ async fn metrics_count_what_came_in() {
     })
     .await;
 }
+
+/// A code is a promise: `docs/api.md` lists each, and none that is never given.
+#[test]
+fn every_code_of_a_problem_is_documented() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut given = std::collections::BTreeSet::new();
+    for folder in ["src/api", "src/manage"] {
+        for file in std::fs::read_dir(root.join(folder)).unwrap() {
+            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            let text: String = text.split_whitespace().collect();
+            for start in ["conflict(\"", "forbidden(\"", "StatusCode::"] {
+                for after in text.split(start).skip(1) {
+                    let status = |letter: char| letter.is_ascii_uppercase() || letter == '_';
+                    let code = match start {
+                        "StatusCode::" => after.trim_start_matches(status).strip_prefix(",\""),
+                        _ => Some(after),
+                    };
+                    given.extend(code.and_then(|code| code.split('"').next()).map(str::to_owned));
+                }
+            }
+        }
+    }
+    let page = std::fs::read_to_string(root.join("../docs/api.md")).unwrap();
+    let rows = page.lines().filter(|line| line.starts_with("| 4") || line.starts_with("| 5"));
+    let listed: std::collections::BTreeSet<String> =
+        rows.map(|row| row.split('`').nth(1).unwrap().to_owned()).collect();
+    assert!(given.len() > 25, "{given:?}");
+    assert_eq!(listed, given);
+}

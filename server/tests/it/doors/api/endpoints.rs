@@ -199,7 +199,8 @@ async fn a_deleted_endpoint_is_gone_and_its_deliveries_are_canceled() {
 #[tokio::test]
 async fn a_test_goes_to_its_endpoint_alone() {
     on_both(async |api| {
-        let target = json!({"url": "https://example.com/one", "event_types": ["order.paid"]});
+        let target = json!({"url": "https://example.com/one", "event_types": ["order.paid"],
+            "filter": {"/amount": {"gte": 1000}}});
         let id = api.add_endpoint(target).await;
         api.add_endpoint(json!({"url": "https://example.com/all"})).await;
 
