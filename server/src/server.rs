@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// How long requests to us may take to end at the stop: as long as those that we make.
-const DRAIN: Duration = Duration::from_secs(25);
+const DRAIN: Duration = Duration::from_secs(24);
 
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -121,7 +121,7 @@ impl Server {
         &self.settings
     }
 
-    /// Works until `stop`, and then until everything is in order: 25 s at most for what is under
+    /// Works until `stop`, and then until everything is in order: 24 s at most for what is under
     /// way. To end at once, drop the future.
     pub async fn run(self, stop: CancellationToken) {
         let Self { manage, engine, settings, api, world, metrics, listener, metrics_listener } =
@@ -150,7 +150,7 @@ impl Server {
     }
 }
 
-/// Runs `door` to its end, or until 25 s after the stop.
+/// Runs `door` to its end, or until [`DRAIN`] after the stop.
 async fn within_drain(door: impl Future<Output = ()>, stop: &CancellationToken) {
     let overtime = async {
         stop.cancelled().await;

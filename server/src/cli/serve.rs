@@ -61,7 +61,7 @@ pub async fn until_signal(server: Server, signals: &mut Signals) -> Exit {
         () = &mut running => return Exit::Done,
         () = signals.next() => {}
     }
-    tracing::info!("stopping: requests under way may end, for 25 s; a second signal ends them");
+    tracing::info!("stopping: requests under way may end, for 24 s; a second signal ends them");
     stop.cancel();
     tokio::select! {
         () = running => Exit::Done,

@@ -19,8 +19,9 @@ use crate::{
 };
 
 /// How long requests under way may take to finish at shutdown; then their shards are given back.
-/// Longer than the default timeout, shorter than the 30 s that orchestrators wait.
-const DRAIN: Duration = Duration::from_secs(25);
+/// Longer than the default timeout, and a second short of the 25 s after which all is in order,
+/// which in turn are shorter than the 30 s that orchestrators wait.
+const DRAIN: Duration = Duration::from_secs(24);
 
 /// Deliveries that are started in one turn, so that results are looked at in between.
 const STARTS_A_TURN: usize = 64;
@@ -48,7 +49,7 @@ impl Worker {
         Self { tasks, stop }
     }
 
-    /// Starts nothing more, lets what is under way finish, for 25 s at most, and gives the shards
+    /// Starts nothing more, lets what is under way finish, for 24 s at most, and gives the shards
     /// back to other nodes.
     pub async fn drain(self) {
         self.stop.cancel();
@@ -61,6 +62,8 @@ struct Run {
     owner: Owner,
     stop: CancellationToken,
     attempts: TaskTracker,
+    /// Ends the attempts that a drain does not wait for. What they came to is not known.
+    abandon: CancellationToken,
     done: mpsc::Sender<Done>,
     results: Option<mpsc::Receiver<Done>>,
     written: mpsc::Receiver<Written>,
@@ -81,6 +84,7 @@ impl Run {
             timetable: Timetable::new(engine.settings.lease),
             sleeper: Sleeper::default(),
             attempts: TaskTracker::new(),
+            abandon: CancellationToken::new(),
             results: Some(results),
             payload_bytes: 0,
             sampled: None,
@@ -185,12 +189,14 @@ impl Run {
         for job in jobs {
             self.payload_bytes += job.payload_bytes();
             let (engine, done) = (self.engine.clone(), self.done.clone());
-            self.attempts.spawn(async move {
+            let attempt = async move {
                 let attempt = AssertUnwindSafe(engine.attempt(&job)).catch_unwind().await;
                 let result = attempt.unwrap_or_else(|_| engine.broken(&job));
                 // Only a process that is about to end has nobody to hear of it.
                 let _ = done.send(result).await;
-            });
+            };
+            let abandon = self.abandon.clone();
+            self.attempts.spawn(async move { abandon.run_until_cancelled(attempt).await });
         }
         Ok(any)
     }
@@ -275,6 +281,8 @@ impl Run {
         if tokio::time::timeout(DRAIN, finishing).await.is_err() {
             let left = self.owner.under_way();
             tracing::warn!(left, "gave up waiting for requests; they will be sent again");
+            self.abandon.cancel();
+            self.attempts.wait().await;
         }
         if let Err(error) = self.owner.release_all().await {
             tracing::error!("could not give the shards back; their leases will run out: {error}");
