@@ -8,7 +8,7 @@ use super::{Pool, Store, StoreError};
 
 /// The second key of our advisory locks that means "migrating". Two integers, for it is the
 /// user's database, and one integer is a space that others use too.
-const MIGRATING: i32 = 2;
+pub(super) const MIGRATING: i32 = 2;
 
 /// The first key of all our advisory locks: "snah" in ASCII, read as a number.
 pub(super) const LOCKS: i32 = 1_936_617_832;

@@ -5,5 +5,6 @@ mod every_door;
 mod killed;
 mod logs;
 mod node;
-mod refused_schema;
+mod schema;
+mod troubled_database;
 mod two_nodes;

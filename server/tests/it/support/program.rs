@@ -166,6 +166,17 @@ pub fn exchange(
     headers: &[(&str, &str)],
     body: &[u8],
 ) -> io::Result<(u16, String)> {
+    let (head, body) = whole_exchange(address, what, headers, body)?;
+    Ok((head.split(' ').nth(1).unwrap().parse().unwrap(), body))
+}
+
+/// As [`exchange`]: status line with headers, and body.
+pub fn whole_exchange(
+    address: &str,
+    what: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> io::Result<(String, String)> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     let mut request = format!("{what} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
@@ -177,5 +188,5 @@ pub fn exchange(
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
-    Ok((head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned()))
+    Ok((head.to_owned(), body.to_owned()))
 }

@@ -1,11 +1,27 @@
-//! A schema that a newer version has migrated: this binary leaves it alone.
+//! The schema, with several processes and several versions of the program at it.
 
 use sqlx::{Connection, Executor, PgConnection, SqliteConnection};
 
 use crate::support::{
-    databases::{Kind, on_both},
+    databases::{Kind, on_both, on_both_empty},
     program::Program,
 };
+
+#[tokio::test]
+async fn processes_that_migrate_at_the_same_time_wait_for_one_another() {
+    on_both_empty(async |database| {
+        let program = Program::new().with("SNAPHOOK_DATABASE", &database.url);
+        let ended = std::thread::scope(|scope| {
+            let run = || program.run(&["migrate"]);
+            [(); 4].map(|()| scope.spawn(run)).map(|running| running.join().unwrap())
+        });
+        for one in ended {
+            assert_eq!(one.code, 0, "{one:?}");
+        }
+        assert_eq!(program.run(&["migrate", "--dry-run"]).out, "", "nothing is missing");
+    })
+    .await;
+}
 
 #[tokio::test]
 async fn a_schema_newer_than_the_binary_is_refused_with_the_remedy() {
