@@ -66,6 +66,32 @@ fn every_link_between_documents_leads_somewhere() {
     assert_none("a link leads nowhere", &broken);
 }
 
+/// Files move; a map that shows where they were is worse than none.
+#[test]
+fn every_file_that_a_document_names_is_there() {
+    let mut missing = Vec::new();
+    for source in documents().filter(|source| !source.path.contains("decisions/")) {
+        for name in source.text.split('`').skip(1).step_by(2).filter(|name| is_path(name)) {
+            let homes = ["", "server", "server/src", "server/migrations", "server/tests/it"];
+            if !homes.iter().any(|home| root().join(home).join(name).exists()) {
+                missing.push(format!("{}: {name}", source.path));
+            }
+        }
+    }
+    assert_none("a document names a file that is not there", &missing);
+}
+
+/// `engine/mod.rs`, `server/migrations/postgres/`: a path of ours, with no blank or pattern in it.
+fn is_path(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    let ends = [".rs", ".sql", ".py", ".mjs", "/"];
+    name.contains('/')
+        && name.len() > 3
+        && !name.starts_with('/')
+        && name.chars().all(plain)
+        && ends.iter().any(|end| name.ends_with(end))
+}
+
 /// ARCHITECTURE.md says of each promise `kept by` which test; a renamed test must not leave the
 /// promise alone.
 #[test]
