@@ -7,3 +7,4 @@ mod cli_dev;
 mod cli_listen;
 mod cli_serve;
 mod connections;
+mod nodes;

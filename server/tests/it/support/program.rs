@@ -65,8 +65,18 @@ impl Program {
 
     /// Starts, and lets run.
     pub fn start(&self, arguments: &[&str]) -> Running {
-        let mut child =
-            self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        self.start_with(arguments, &[])
+    }
+
+    /// As `start`, with variables for this run alone.
+    pub fn start_with(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Running {
+        let mut child = self
+            .command(arguments)
+            .envs(environment.iter().copied())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
         let err = BufReader::new(child.stderr.take().unwrap());
         Running { child, out, err }
@@ -151,6 +161,11 @@ pub fn post(address: &str, headers: &[(&str, &str)], body: &[u8]) -> u16 {
 /// Gets a path from `address` on this machine, without a key: status and body.
 pub fn get(address: &str, path: &str) -> (u16, String) {
     exchange(address, &format!("GET {path}"), &[], b"").unwrap()
+}
+
+/// As `get`, with headers; the body alone.
+pub fn get_with(address: &str, path: &str, headers: &[(&str, &str)]) -> String {
+    exchange(address, &format!("GET {path}"), headers, b"").1
 }
 
 /// A port of loopback where nobody listens, so that connections to it are refused.
