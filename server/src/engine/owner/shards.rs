@@ -107,13 +107,16 @@ impl Owner {
         Ok(())
     }
 
-    /// Chooses shards to give back, the idle ones first.
+    /// Chooses shards to give back: evenly of the idle and the busy ones, or else a node that has
+    /// all the work would give away what has none, and keep it.
     fn leave(&mut self, surplus: usize) {
         let mut shards = self.leases.shards();
         shards.retain(|shard| !self.leaving.contains(shard));
         shards.sort_by_key(|shard| (self.under_way.get(shard).copied().unwrap_or(0), *shard));
         let already = self.leaving.len();
-        for shard in shards.into_iter().take(surplus.saturating_sub(already)) {
+        let more = surplus.saturating_sub(already).min(shards.len());
+        for place in 0..more {
+            let shard = shards[place * shards.len() / more];
             self.forget(shard);
             self.leaving.push(shard);
         }

@@ -165,7 +165,7 @@ pub fn get(address: &str, path: &str) -> (u16, String) {
 
 /// As `get`, with headers; the body alone.
 pub fn get_with(address: &str, path: &str, headers: &[(&str, &str)]) -> String {
-    exchange(address, &format!("GET {path}"), headers, b"").1
+    exchange(address, &format!("GET {path}"), headers, b"").unwrap().1
 }
 
 /// A port of loopback where nobody listens, so that connections to it are refused.
