@@ -96,7 +96,7 @@ impl From<EventSummary> for EventBody {
     params(
         ("tenant" = Option<String>, Query),
         ("type" = Option<String>, Query, description = "Exact, or as `order.*`"),
-        ("key" = Option<String>, Query, description = "The dedup key; needs the tenant"),
+        ("key" = Option<String>, Query, description = "The dedup key, for as long as retention.dedup keeps it; needs the tenant"),
         ("since" = Option<String>, Query, description = "Accepted from then on: RFC 3339, or an age as 2h"),
         ("until" = Option<String>, Query, description = "Accepted before then"),
         ("order" = Option<String>, Query, description = "`newest` or `feed`"),

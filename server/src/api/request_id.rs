@@ -1,11 +1,12 @@
-//! Each request has an id: the caller's own, if it gave a usable one, or a new one. It is in the
-//! answer, in the log, and in problem documents.
+//! Around each request: its id, the caller's own, if it gave a usable one, or a new one, which is
+//! in the answer, in the log, and in problem documents; and headers that keep tenants' data out
+//! of caches.
 
 use std::sync::Arc;
 
 use axum::{
     extract::{MatchedPath, Request, State},
-    http::{HeaderName, HeaderValue},
+    http::{HeaderName, HeaderValue, header},
     middleware::Next,
     response::Response,
 };
@@ -47,6 +48,7 @@ pub async fn assign(State(api): State<Arc<Api>>, request: Request, next: Next) -
     };
     let route = request.extensions().get::<MatchedPath>().map_or("-", MatchedPath::as_str);
     let span = tracing::info_span!("request", request_id = %id, method = %request.method(), route);
+    let is_private = request.uri().path().starts_with("/v1/");
     let begun = api.manage.world.monotonic();
 
     let work = async {
@@ -57,8 +59,13 @@ pub async fn assign(State(api): State<Arc<Api>>, request: Request, next: Next) -
         response
     };
     let mut response = CURRENT.scope(id.clone(), work.instrument(span)).await;
+    let headers = response.headers_mut();
     if let Ok(value) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert(HEADER, value);
+        headers.insert(HEADER, value);
+    }
+    headers.entry(header::X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
+    if is_private {
+        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     }
     response
 }

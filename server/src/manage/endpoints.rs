@@ -119,6 +119,18 @@ impl Manage {
         tenant: &TenantId,
         id: EndpointId,
     ) -> Result<(), ManageError> {
+        let command = self.end_endpoint(actor, tenant, id).await?;
+        self.await_owner(command).await?;
+        Ok(())
+    }
+
+    /// As `delete_endpoint`, without waiting: gives the command that its owner will see to.
+    pub(super) async fn end_endpoint(
+        &self,
+        actor: &Actor,
+        tenant: &TenantId,
+        id: EndpointId,
+    ) -> Result<i64, ManageError> {
         let mut tx = self.store.begin().await?;
         tx.lock_configuration().await?;
         let found = tx.find_tenant_endpoint(tenant, id).await?;
@@ -137,8 +149,7 @@ impl Manage {
             canceled = tx.cancel_waiting(id, now).await?;
             tx.commit().await?;
         }
-        self.await_owner(command).await?;
-        Ok(())
+        Ok(command)
     }
 
     /// The settings of an endpoint with what was sealed of them. Show only

@@ -75,28 +75,53 @@ impl Manage {
     /// Deletes a tenant: its endpoints go, what waits for them is canceled, its API keys end. Its
     /// events and the history of its deliveries stay until their time is over.
     pub async fn delete_tenant(&self, actor: &Actor, id: &TenantId) -> Result<(), ManageError> {
+        if self.store.read().await?.find_tenant(id).await?.is_none() {
+            return Err(ManageError::not_found("tenant", &id));
+        }
+        let mut last = None;
         loop {
-            let mut tx = self.store.read().await?;
-            let endpoints = tx.list_endpoints(id, Page::first(u16::MAX)).await?.rows;
-            drop(tx);
+            last = self.end_endpoints(actor, id).await?.or(last);
+            let mut tx = self.store.begin().await?;
+            tx.lock_configuration().await?;
+            if tx.count_endpoints(id).await? > 0 {
+                continue; // made in the meantime
+            }
+            if !tx.delete_tenant(id).await? {
+                return Err(ManageError::not_found("tenant", &id));
+            }
+            tx.revoke_tenant_api_keys(id, self.now()).await?;
+            Deed::new(actor, "tenant.delete", &id).of(id).write(&mut tx, &*self.world).await?;
+            tx.commit().await?;
+            break;
+        }
+        // Owners take commands in their order: who has seen the last has seen its others too.
+        if let Some(command) = last {
+            self.await_owner(command).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes all endpoints of a tenant. Gives the last command to an owner.
+    async fn end_endpoints(
+        &self,
+        actor: &Actor,
+        id: &TenantId,
+    ) -> Result<Option<i64>, ManageError> {
+        let mut last = None;
+        loop {
+            let page = Page::first(u16::MAX);
+            let endpoints = self.store.read().await?.list_endpoints(id, page).await?.rows;
             if endpoints.is_empty() {
-                break;
+                return Ok(last);
             }
             for endpoint in endpoints {
-                match self.delete_endpoint(actor, id, endpoint.id).await {
-                    Ok(()) | Err(ManageError::NotFound { .. }) => {}
+                match self.end_endpoint(actor, id, endpoint.id).await {
+                    Ok(command) => last = Some(command),
+                    Err(ManageError::NotFound { .. }) => {} // another call was faster
                     Err(error) => return Err(error),
                 }
             }
         }
-        let mut tx = self.store.begin().await?;
-        if !tx.delete_tenant(id).await? {
-            return Err(ManageError::not_found("tenant", &id));
-        }
-        tx.revoke_tenant_api_keys(id, self.now()).await?;
-        Deed::new(actor, "tenant.delete", &id).of(id).write(&mut tx, &*self.world).await?;
-        tx.commit().await?;
-        Ok(())
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use snaphook::domain::scope::Scope;
 
 use super::{Answer, TestApi, on_both};
+use crate::support::databases::{Database, Kind};
 
 async fn send(api: &TestApi, path: &str, content_type: Option<&str>, body: &[u8]) -> Answer {
     let mut request = Request::builder()
@@ -200,4 +201,23 @@ async fn a_tenants_key_sends_for_itself_alone() {
         assert_eq!(answer.problem(404), "not_found");
     })
     .await;
+}
+
+#[tokio::test]
+async fn while_another_program_writes_the_file_the_answer_is_503_and_nothing_is_kept() {
+    use sqlx::Connection as _;
+    let database = Database::migrated(Kind::Sqlite).await;
+    let api = TestApi::new(&database).await;
+    let mut other = sqlx::SqliteConnection::connect(&database.url).await.unwrap();
+    sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+    let event = json!({"tenant": "acme", "type": "order.paid", "data": {}});
+
+    let answer = api.post("/v1/events", event.clone()).await;
+
+    assert_eq!(answer.headers[header::RETRY_AFTER], "2");
+    assert_eq!(answer.problem(503), "unavailable");
+    sqlx::query("ROLLBACK").execute(&mut other).await.unwrap();
+    api.post("/v1/events", event).await.expect(202);
+    assert_eq!(api.get("/v1/events").await.json()["data"].as_array().unwrap().len(), 1);
+    database.remove().await;
 }

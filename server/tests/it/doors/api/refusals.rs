@@ -116,6 +116,7 @@ async fn every_answer_has_the_id_of_its_request() {
         let answer = with("caller-7").await;
         assert_eq!(answer.headers["x-request-id"], "caller-7");
         assert_eq!(answer.json()["request_id"], "caller-7");
+        assert_eq!(answer.headers[header::CACHE_CONTROL], "no-store", "what is a tenant's own");
         for odd in ["a b", &"x".repeat(129)] {
             let answer = with(odd).await;
             let id = answer.headers["x-request-id"].to_str().unwrap();
