@@ -8,6 +8,7 @@
 //! Signals and exit codes are the command line's.
 
 pub mod connections;
+pub mod files;
 pub mod signals;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
@@ -83,6 +84,10 @@ impl Server {
     pub async fn open(mut settings: Settings, listener: TcpListener) -> Result<Self, StartError> {
         if let Ok(address) = listener.local_addr() {
             settings.move_to(address); // a port of 0 is the system's choice
+        }
+        if let Some(files) = files::raise_limit().filter(|files| *files < files::FILES_WANTED) {
+            let wanted = files::FILES_WANTED;
+            tracing::warn!(files, wanted, "few files may be open; raise the limit (ulimit -n)");
         }
         let keyring = Arc::new(keyring(&settings, chance)?);
         let url = settings.database.expose();

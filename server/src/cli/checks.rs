@@ -14,6 +14,7 @@ use super::settings_args::connect;
 use crate::{
     config::{self, Settings, Sources, master_key::path_beside},
     domain::{outcome::Plain, time::Timestamp},
+    server::files::{FILES_WANTED, hard_limit},
     store::{Store, seal::MasterKey},
     world::{
         guard::Policy, own_addresses::own_addresses, proxy::ProxySettings, real::wall_clock,
@@ -197,6 +198,20 @@ pub async fn egress(settings: &Settings) -> Finding {
             "the guard refuses it; let the network refuse it too",
         ),
         _ => Finding::ok(CHECK, "direct; the cloud's metadata service is out of reach"),
+    }
+}
+
+/// Whether enough files and connections may be open.
+pub fn files() -> Finding {
+    const CHECK: &str = "files";
+    match hard_limit() {
+        Some(files) if files < FILES_WANTED => Finding::warning(
+            CHECK,
+            format!("{files} may be open; a busy server wants {FILES_WANTED}"),
+            "raise the limit: ulimit -n, LimitNOFILE= of systemd, --ulimit of a container",
+        ),
+        Some(files) => Finding::ok(CHECK, format!("{files} may be open")),
+        None => Finding::ok(CHECK, "as many as there are may be open"),
     }
 }
 

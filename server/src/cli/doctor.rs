@@ -27,6 +27,7 @@ pub async fn run(args: Args) -> anyhow::Result<Exit> {
     findings.push(checks::dns(&settings).await);
     findings.push(checks::egress(&settings).await);
     findings.extend(checks::guard(&settings));
+    findings.push(checks::files());
 
     let mut output = Output::new(args.json);
     for finding in &findings {

@@ -1,6 +1,8 @@
 //! `snaphook dev`, and the client commands beside it, which find it with no setting.
 
-use std::process::Command;
+use std::{process::Command, time::Duration};
+
+use snaphook::world::real::monotonic;
 
 use crate::support::program::{Ended, Program, Running, closed_port};
 
@@ -96,6 +98,33 @@ fn client_commands_find_it_and_do_what_the_api_does() {
     let failed = program.run(&["endpoints", "test", &endpoint]);
     assert_eq!(failed.code, 8, "{failed:?}");
     assert!(failed.out.contains("reason\tconnect_refused"), "{failed:?}");
+}
+
+#[test]
+fn a_tail_shows_what_comes_and_what_changes_until_it_is_interrupted() {
+    let program = Program::new();
+    let (_running, said) = start(&program);
+    let endpoint = word(&said, "endpoint");
+    done(&program, &["endpoints", "pause", &endpoint]);
+    let mut events = program.start(&["events", "tail", "--type", "a.b"]);
+    let mut deliveries = program.start(&["deliveries", "tail", "--json"]);
+    // A tail begins with what is new, a second after it was started at the latest.
+    let begun = monotonic();
+    while monotonic().saturating_sub(begun) < Duration::from_secs(2) {
+        done(&program, &["emit", "acme", "a.b"]);
+    }
+    let shown = deliveries.read_until("\"a.b\"").pop().unwrap();
+    let delivery: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(delivery["type"], "a.b");
+    assert!(events.read_until("a.b")[0].contains("acme\ta.b"));
+
+    done(&program, &["endpoints", "resume", &endpoint]);
+    deliveries.read_until("\"delivered\"");
+
+    for tail in [events, deliveries] {
+        tail.signal("INT");
+        assert_eq!(tail.end().code, 0);
+    }
 }
 
 #[test]
