@@ -116,6 +116,10 @@ impl Run {
     /// One look at everything, and as many starts as there are slots.
     async fn turn(&mut self) -> Result<(), StoreError> {
         let now = self.engine.world.monotonic();
+        // Commands and shards that became free are for the busy too.
+        while let Some(heard) = self.sleeper.heard().now_or_never() {
+            self.hear(heard?);
+        }
         self.keep_time(now).await?;
         let mut busy = self.take_written();
         if self.sleeper.should_look(&self.engine, now) || self.owner.has_more() {
@@ -158,6 +162,14 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    fn hear(&mut self, heard: Heard) {
+        match heard {
+            Heard::Event => self.sleeper.look(),
+            Heard::Command | Heard::Config => self.timetable.refresh.now(),
+            Heard::Shards => self.timetable.claim.now(),
+        }
     }
 
     fn take_written(&mut self) -> bool {
@@ -218,11 +230,7 @@ impl Run {
                 }
             }
             () = self.engine.bell.notified() => self.sleeper.look(),
-            heard = self.sleeper.heard() => match heard? {
-                Heard::Event => self.sleeper.look(),
-                Heard::Command | Heard::Config => self.timetable.refresh.now(),
-                Heard::Shards => self.timetable.claim.now(),
-            },
+            heard = self.sleeper.heard() => self.hear(heard?),
             () = nap_for(pause) => {
                 if until_due.is_some_and(|until| until <= pause) {
                     self.sleeper.look();
@@ -268,6 +276,8 @@ impl Run {
     async fn drain(mut self, completers: &TaskTracker) {
         self.attempts.close();
         let finishing = async {
+            // Should it fail, everything is given back once more at the end.
+            let mut early = self.owner.step_down().await;
             while !self.attempts.is_empty() || self.owner.under_way() > 0 {
                 tokio::select! {
                     written = self.written.recv() => match written {
@@ -275,6 +285,9 @@ impl Run {
                         None => break,
                     },
                     () = nap_for(Duration::from_millis(20)) => {}
+                }
+                if early.is_ok() {
+                    early = self.owner.release_left().await;
                 }
             }
         };

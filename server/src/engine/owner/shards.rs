@@ -122,7 +122,8 @@ impl Owner {
         }
     }
 
-    async fn release_left(&mut self) -> Result<(), StoreError> {
+    /// Gives back the shards that are left and idle.
+    pub async fn release_left(&mut self) -> Result<(), StoreError> {
         let idle = |shard: &i16| self.under_way.get(shard).copied().unwrap_or(0) == 0;
         let ready: Vec<i16> = self.leaving.iter().copied().filter(idle).collect();
         if ready.is_empty() {
@@ -149,6 +150,20 @@ impl Owner {
             }
         }
         tx.notify("shards").await
+    }
+
+    /// Begins to stop: gives back what is idle at once, for other nodes to go on with, and the
+    /// rest with [`Owner::release_left`], as it gets so. Nobody counts this node any more.
+    pub async fn step_down(&mut self) -> Result<(), StoreError> {
+        let engine = self.engine.clone();
+        if engine.store.dialect() == Dialect::Sqlite {
+            return Ok(());
+        }
+        self.leave(usize::MAX);
+        let mut tx = engine.store.begin_engine().await?;
+        tx.delete_node(&engine.settings.node).await?;
+        tx.commit().await?;
+        self.release_left().await
     }
 
     /// Gives everything back, so that another node goes on at once. What is still under way will
