@@ -42,6 +42,7 @@ pub struct Detail {
 }
 
 /// Microseconds of each part of an attempt.
+#[expect(clippy::struct_field_names, reason = "the unit stands last in every name")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Parts {

@@ -43,6 +43,7 @@ pub enum Offer {
 }
 
 /// All lanes of the shards that are ours.
+#[expect(clippy::struct_field_names, reason = "`lanes` is what it has")]
 #[derive(Debug)]
 pub struct Lanes {
     lanes: HashMap<EndpointId, Lane>,

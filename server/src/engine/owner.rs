@@ -29,7 +29,7 @@ const LANES_A_TURN: usize = 64;
 
 /// How often the lanes in the database are listed anew. Rows get there by us alone, or with a
 /// command; this is for what a broken connection kept from us.
-const LANES_EVERY: Duration = Duration::from_secs(60);
+const LANES_EVERY: Duration = Duration::from_mins(1);
 
 /// The key of the one cursor that SQLite has for all shards.
 const ALL: i16 = -1;

@@ -112,7 +112,7 @@ fn asking_for_less_rests_the_lane_then_halves_it_and_successes_bring_it_back() {
         lanes.offer(row(event, 1), START);
     }
     let mut under_way = lanes.next(START, 1);
-    let until = START + Duration::from_secs(60);
+    let until = START + Duration::from_mins(1);
     lanes.slow_down(EndpointId(1), until);
     lanes.finish(&under_way.remove(0), None, QUICK, false);
 

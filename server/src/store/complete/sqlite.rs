@@ -42,55 +42,7 @@ impl Tx {
                 ));
             }
         }
-        let is_known = |index: usize, one: &Finished| matched.contains(&index) || one.sent;
-        for (text, rows) in [
-            (
-                SQLITE_ADD,
-                json_of_some(batch, is_known, |index, one| {
-                    let mark = if matched.contains(&index) { one.mark } else { Mark::Late };
-                    attempt_json(one, mark)
-                }),
-            ),
-            (
-                SQLITE_DELETE,
-                json_of_some(
-                    batch,
-                    |index, one| matched.contains(&index) && one.mark != Mark::Retry,
-                    |_, one| serde_json::json!([one.row.slot.parse::<i64>().unwrap_or(0)]),
-                ),
-            ),
-            (
-                SQLITE_RETRY,
-                json_of_some(
-                    batch,
-                    |index, one| matched.contains(&index) && one.mark == Mark::Retry,
-                    |_, one| {
-                        serde_json::json!([
-                            one.row.slot.parse::<i64>().unwrap_or(0),
-                            one.row.attempt + 1,
-                            one.rung(),
-                            one.due_at.0
-                        ])
-                    },
-                ),
-            ),
-            (
-                SQLITE_BURY,
-                json_of_some(
-                    batch,
-                    |index, one| matched.contains(&index) && one.mark == Mark::Dead,
-                    |_, one| {
-                        serde_json::json!([
-                            one.row.event_id.0,
-                            one.row.endpoint_id.0,
-                            one.row.tenant,
-                            one.cause.map(Cause::code),
-                            now.0
-                        ])
-                    },
-                ),
-            ),
-        ] {
+        for (text, rows) in statements(batch, &matched, now) {
             if let Some(rows) = rows {
                 self.faults.step()?;
                 sqlx::query(text).bind(rows).execute(&mut **connection).await?;
@@ -98,6 +50,43 @@ impl Tx {
         }
         Ok(completion)
     }
+}
+
+/// Each statement with the rows that it is about, if there are any.
+fn statements(
+    batch: &[Finished],
+    matched: &HashSet<usize>,
+    now: Timestamp,
+) -> [(&'static str, Option<String>); 4] {
+    let slot = |one: &Finished| one.row.slot.parse::<i64>().unwrap_or(0);
+    let is =
+        |mark| move |index: usize, one: &Finished| matched.contains(&index) && one.mark == mark;
+    let added = json_of_some(
+        batch,
+        |index, one| matched.contains(&index) || one.sent,
+        |index, one| {
+            let mark = if matched.contains(&index) { one.mark } else { Mark::Late };
+            attempt_json(one, mark)
+        },
+    );
+    let deleted = json_of_some(
+        batch,
+        |index, one| matched.contains(&index) && one.mark != Mark::Retry,
+        |_, one| serde_json::json!([slot(one)]),
+    );
+    let due_again = json_of_some(batch, is(Mark::Retry), |_, one| {
+        serde_json::json!([slot(one), one.row.attempt + 1, one.rung(), one.due_at.0])
+    });
+    let buried = json_of_some(batch, is(Mark::Dead), |_, one| {
+        let (row, cause) = (&one.row, one.cause.map(Cause::code));
+        serde_json::json!([row.event_id.0, row.endpoint_id.0, row.tenant, cause, now.0])
+    });
+    [
+        (SQLITE_ADD, added),
+        (SQLITE_DELETE, deleted),
+        (SQLITE_RETRY, due_again),
+        (SQLITE_BURY, buried),
+    ]
 }
 
 const SQLITE_ADD: &str =

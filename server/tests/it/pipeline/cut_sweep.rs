@@ -63,12 +63,11 @@ async fn survives(database: &Database, store: &Store, step: u64) -> bool {
         } else if round == 3 {
             hold(store, narrow, EndpointState::Active, &world).await;
         }
-        let done = match turn(&engine, &mut owner).await {
-            Ok(done) => done,
-            Err(_) => {
-                owner.doubt(); // as the worker does
-                1
-            }
+        let done = if let Ok(done) = turn(&engine, &mut owner).await {
+            done
+        } else {
+            owner.doubt(); // as the worker does
+            1
         };
         idle = if done > 0 || owner.has_more() { 0 } else { idle + 1 };
         if idle > 2 {

@@ -70,10 +70,10 @@ impl Mortal {
             let runtime = tokio::runtime::Runtime::new().unwrap();
             let options = snaphook::store::Options { migrate: false, serve: false };
             let store = runtime.block_on(Store::open(&url, options)).unwrap();
-            let _guard = runtime.enter();
+            let guard = runtime.enter();
             let worker = start(store, &receivers, settings);
             let _ = stopped.recv();
-            drop((worker, _guard));
+            drop((worker, guard));
             runtime.shutdown_background();
         });
         Self { stop, thread }

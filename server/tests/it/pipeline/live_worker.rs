@@ -108,13 +108,13 @@ async fn a_slow_endpoint_holds_nobody_up() {
         let store = database.open().await;
         plant_all(&store, &["slow", "healthy"], |_| {}).await;
         let receivers = Receivers::new(|url| {
-            if url.contains("slow") { Duration::from_secs(60) } else { Duration::ZERO }
+            if url.contains("slow") { Duration::from_mins(1) } else { Duration::ZERO }
         });
         let (_worker, _) = start(store.clone(), &receivers, quick("one"));
         emit(&store, "slow", 40).await;
         let stuck = async {
             while to(&receivers.begun(), "slow") < 16 {
-                pause(SECOND / 50).await
+                pause(SECOND / 50).await;
             }
         };
         tokio::time::timeout(10 * SECOND, stuck).await.expect("the slow one is at its cap");
@@ -137,7 +137,7 @@ async fn a_drain_finishes_what_is_under_way_and_starts_nothing() {
         emit(&store, "a", 3).await;
         let first = async {
             while receivers.begun().is_empty() {
-                pause(SECOND / 100).await
+                pause(SECOND / 100).await;
             }
         };
         tokio::time::timeout(10 * SECOND, first).await.unwrap();

@@ -181,6 +181,7 @@ async fn a_role_that_may_not_emit_is_told_so() {
 /// Programs have code that does not know its database, and tasks that move between threads.
 #[tokio::test]
 async fn a_program_can_be_generic_over_its_database() {
+    #[expect(clippy::manual_async_fn, reason = "that the future is Send is the claim")]
     fn on_any<C: EmitConnection>(connection: &mut C) -> impl Future<Output = bool> + Send {
         async { emit(connection, paid()).await.is_ok() }
     }

@@ -14,7 +14,7 @@ fn finished(row: &Row, mark: Mark, started_at: Timestamp) -> Finished {
         row: row.clone(),
         mark,
         cause: (mark == Mark::Dead).then_some(Cause::Exhausted),
-        due_at: started_at + Duration::from_secs(300),
+        due_at: started_at + Duration::from_mins(5),
         sent: true,
         counted: true,
         started_at,
@@ -60,7 +60,7 @@ async fn a_retry_waits_in_its_lane_with_its_attempt_counted() {
         let waiting = lane(store, &row).await;
         assert_eq!(waiting.len(), 1);
         assert_eq!((waiting[0].attempt, waiting[0].rung, waiting[0].run), (1, 1, 0));
-        assert_eq!(waiting[0].due_at, NOW + Duration::from_secs(300));
+        assert_eq!(waiting[0].due_at, NOW + Duration::from_mins(5));
         let moved = (row.event_id, row.endpoint_id, waiting[0].slot.clone());
         assert_eq!(completion.moved, [moved]);
     })

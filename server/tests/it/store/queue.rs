@@ -90,7 +90,7 @@ async fn what_is_due_is_counted_with_the_oldest_due_time() {
 
         let mut tx = store.read().await.unwrap();
         let before = tx.count_queue(oldest - Duration::from_secs(1)).await.unwrap();
-        let after = tx.count_queue(oldest + Duration::from_secs(60)).await.unwrap();
+        let after = tx.count_queue(oldest + Duration::from_mins(1)).await.unwrap();
 
         assert_eq!((before.due, before.oldest_due), (0, Some(oldest)));
         assert_eq!((after.due, after.oldest_due), (3, Some(oldest)));

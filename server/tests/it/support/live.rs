@@ -148,7 +148,7 @@ pub async fn pause(time: Duration) {
 pub fn quick(node: &str) -> EngineSettings {
     EngineSettings {
         node: node.to_owned(),
-        timeout: Duration::from_millis(1_000),
+        timeout: Duration::from_secs(1),
         lease: Duration::from_secs(4),
         ..EngineSettings::default()
     }

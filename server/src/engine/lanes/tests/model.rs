@@ -56,10 +56,10 @@ impl Model {
             8 => self.settle(which, how),
             9 => self.settle(which, how / 2),
             10 => self.put_back(which),
-            11 => self.set(which, how % 4 + 1, how % 3 == 0),
+            11 => self.set(which, how % 4 + 1, how.is_multiple_of(3)),
             12 => self.now = self.now + Duration::from_secs(u64::try_from(how).unwrap()),
             13 => self.cancel(which),
-            14 if how % 4 == 0 => self.lose_shard(i16::try_from(which % 3).unwrap()),
+            14 if how.is_multiple_of(4) => self.lose_shard(i16::try_from(which % 3).unwrap()),
             14 => self.shelve(which),
             _ => {
                 self.rests.remove(&endpoint);
@@ -149,14 +149,14 @@ impl Model {
 
     fn settle(&mut self, which: usize, how: usize) {
         let Some(row) = self.take_under_way(which) else { return };
-        let took = if how % 3 == 0 { SLOW + QUICK } else { QUICK };
+        let took = if how.is_multiple_of(3) { SLOW + QUICK } else { QUICK };
         let is_there = self.table.contains_key(&pair(&row));
         let due = match how % 5 {
             _ if !is_there => Some(Timestamp(0)), // late: somebody canceled it
             0 | 1 => {
                 let due_at = self.now + Duration::from_secs(u64::try_from(how).unwrap());
                 let attempt = row.attempt + 1;
-                self.table.insert(pair(&row), (true, Row { due_at, attempt, ..row.clone() }));
+                self.table.insert(pair(&row), (true, Row { attempt, due_at, ..row.clone() }));
                 Some(due_at)
             }
             _ => {
