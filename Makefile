@@ -16,8 +16,10 @@ test:  ## everything, on SQLite and on PostgreSQL; installs what is missing when
 lint:  ## format, clippy, the house rules; licenses and sources where cargo-deny is installed
 	scripts/lint
 
-bench:  ## measure emit and delivery beside their ceilings, into target/bench.json
-	scripts/with-postgres cargo run --locked --release --package snaphook --bin snaphook -- bench
+bench: export POSTGRES_SETTINGS = shared_buffers=512MB; max_wal_size=4GB; autovacuum_naptime=1min
+bench:  ## measure emit and delivery beside their ceilings, into target/bench.json; BENCH adds flags
+	cargo build --locked --release --package snaphook --bin snaphook
+	scripts/with-postgres target/release/snaphook bench $(BENCH)
 
 fuzz:  ## run every property test long; FUZZ_CASES sets how long
 	PROPTEST_CASES=$${FUZZ_CASES:-100000} cargo test --locked --workspace --lib

@@ -1,6 +1,7 @@
 //! snaphook: webhooks both ways, one pipeline: event → deliveries → attempts.
 
 pub mod api;
+pub mod bench;
 pub mod cli;
 pub mod config;
 #[macro_use]

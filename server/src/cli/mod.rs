@@ -5,6 +5,7 @@
 //! `output`, how they end in `exit`.
 
 mod ask;
+mod bench;
 mod checks;
 mod client;
 mod connect;
@@ -73,6 +74,7 @@ enum Command {
     Redeliver(redeliver::Args),
     #[command(alias = "secret")]
     Secrets(secrets::Args),
+    Bench(bench::Args),
 }
 
 impl Cli {
@@ -94,6 +96,7 @@ impl Cli {
             Command::Listen(args) => listen::run(args).await,
             Command::Redeliver(args) => redeliver::run(args).await,
             Command::Secrets(args) => secrets::run(args).await,
+            Command::Bench(args) => bench::run(args).await,
         }
     }
 }
