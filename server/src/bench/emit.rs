@@ -7,6 +7,8 @@ use anyhow::Context as _;
 
 use super::{
     Plan,
+    machine::Usage,
+    report::Sample,
     setup::{EVENT_TYPE, FanOut, Fixture, Kind, TENANTS, payload},
 };
 
@@ -17,14 +19,14 @@ const CLIENTS: &str = "32";
 const THREADS: &str = "2";
 
 /// The ceiling R32: transactions a second that insert one row of the payload's size.
-pub async fn reference(plan: &Plan, fixture: &Fixture) -> anyhow::Result<f64> {
+pub async fn reference(plan: &Plan, fixture: &Fixture) -> anyhow::Result<Sample> {
     let payload = payload();
     let script = format!("INSERT INTO public.reference (payload) VALUES ('{payload}');\n");
     transactions(plan, fixture, &script).await
 }
 
 /// Events a second, each in a transaction of its own.
-pub async fn emit(plan: &Plan, fixture: &Fixture, to: FanOut) -> anyhow::Result<f64> {
+pub async fn emit(plan: &Plan, fixture: &Fixture, to: FanOut) -> anyhow::Result<Sample> {
     let (prefix, last, payload) = (to.prefix, TENANTS - 1, payload());
     let script = format!(
         "\\set tenant random(0, {last})\n\
@@ -33,7 +35,7 @@ pub async fn emit(plan: &Plan, fixture: &Fixture, to: FanOut) -> anyhow::Result<
     transactions(plan, fixture, &script).await
 }
 
-async fn transactions(plan: &Plan, fixture: &Fixture, script: &str) -> anyhow::Result<f64> {
+async fn transactions(plan: &Plan, fixture: &Fixture, script: &str) -> anyhow::Result<Sample> {
     let prepared = fixture.copy(Kind::Postgres).await?;
     let file = plan.folder.join("pgbench.sql");
     std::fs::write(&file, script)?;
@@ -45,20 +47,29 @@ async fn transactions(plan: &Plan, fixture: &Fixture, script: &str) -> anyhow::R
         .arg(&file)
         .arg(prepared.database.url())
         .stdin(Stdio::null());
+    let before = Usage::now(None, &fixture.cluster);
     let done = tokio::task::spawn_blocking(move || command.output()).await?;
     let done = done.context("pgbench does not start; it comes with PostgreSQL's programs")?;
+    let now = Usage::now(None, &fixture.cluster);
     prepared.database.remove(&fixture.cluster).await?;
     std::fs::remove_file(&file)?;
     let (out, error) =
         (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     anyhow::ensure!(done.status.success(), "pgbench failed: {error}");
-    rate(&out).with_context(|| format!("pgbench says nothing of its rate: {out}"))
+    let found =
+        |head| number(&out, head).with_context(|| format!("pgbench does not tell {head}: {out}"));
+    let cpu = now.each_since(before, found(DONE)?);
+    Ok(Sample { value: found(RATE)?, cpu })
 }
 
-/// `tps = 1234.5 (without initial connection time)`.
-fn rate(output: &str) -> Option<f64> {
-    let line = output.lines().find_map(|line| line.strip_prefix("tps = "))?;
-    line.split(' ').next()?.parse().ok()
+/// What pgbench writes before its figures. The rate is without the time of connecting.
+const RATE: &str = "tps = ";
+const DONE: &str = "number of transactions actually processed: ";
+
+/// The number behind `head`, at the beginning of a line.
+fn number(output: &str, head: &str) -> Option<f64> {
+    let line = output.lines().find_map(|line| line.strip_prefix(head))?;
+    line.split([' ', '/']).next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -66,9 +77,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_is_found_in_what_pgbench_prints() {
-        let printed = "number of clients: 32\ntps = 1234.5 (without initial connection time)\n";
-        assert_eq!(rate(printed), Some(1234.5));
-        assert_eq!(rate("pgbench: error: …"), None);
+    fn the_figures_are_found_in_what_pgbench_prints() {
+        let printed = "number of clients: 32\n\
+                       number of transactions actually processed: 4938\n\
+                       tps = 1234.5 (without initial connection time)\n";
+        assert_eq!(number(printed, RATE), Some(1234.5));
+        assert_eq!(number(printed, DONE), Some(4938.0));
+        assert_eq!(number("pgbench: error: …", RATE), None);
     }
 }

@@ -7,7 +7,9 @@ use sqlx::{Connection as _, PgConnection};
 
 use super::{
     Plan,
+    machine::{Cpu, Usage},
     program::{Program, rest},
+    report::as_number,
     setup::{EVENT_TYPE, Fixture, Kind, ONE, TENANTS, payload},
     sink::Sink,
 };
@@ -22,31 +24,47 @@ const WARM_UP: Duration = Duration::from_secs(1);
 /// How long the last may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Milliseconds of each event, from when its COMMIT was sent: the flush is in it.
-pub async fn measure(plan: &Plan, fixture: &Fixture, sink: &Sink) -> anyhow::Result<Vec<f64>> {
+/// Milliseconds of each event, from when its COMMIT was sent, so that the flush is in it; and what
+/// one of them costs.
+pub async fn measure(
+    plan: &Plan,
+    fixture: &Fixture,
+    sink: &Sink,
+) -> anyhow::Result<(Vec<f64>, Cpu)> {
     let prepared = fixture.copy(Kind::Postgres).await?;
     let program = Program::start(&prepared, &plan.folder).await?;
     let mut emitter = PgConnection::connect(&prepared.database.url()).await?;
-    emit_for(&mut emitter, WARM_UP).await?;
+    let mut expected = sink.requests();
+    expected += u64::try_from(emit_for(&mut emitter, WARM_UP).await?.len())?;
+    until_requests(sink, expected).await?;
     sink.watch();
-    let before = sink.requests();
+    let usage = Usage::now(Some(program.process()), &fixture.cluster);
     let committed = emit_for(&mut emitter, plan.time).await?;
-    let end = monotonic() + PATIENCE;
-    let many = u64::try_from(committed.len())?;
-    while sink.requests() - before < many && monotonic() < end {
-        rest(Duration::from_millis(5)).await;
-    }
+    until_requests(sink, expected + u64::try_from(committed.len())?).await?;
+    let now = Usage::now(Some(program.process()), &fixture.cluster);
     let arrivals = sink.arrivals();
     emitter.close().await?;
     drop(program);
     prepared.database.remove(&fixture.cluster).await?;
     let mut millis = Vec::with_capacity(committed.len());
-    for (event, at) in committed {
-        let arrived = arrivals.get(&event);
+    for (event, at) in &committed {
+        let arrived = arrivals.get(event);
         let arrived = arrived.ok_or_else(|| anyhow::anyhow!("{event} has not arrived"))?;
-        millis.push(arrived.saturating_sub(at).as_secs_f64() * 1e3);
+        millis.push(arrived.saturating_sub(*at).as_secs_f64() * 1e3);
     }
-    Ok(millis)
+    let cpu = now.each_since(usage, as_number(u64::try_from(millis.len())?));
+    Ok((millis, cpu))
+}
+
+/// Waits until the receiver has had so many.
+async fn until_requests(sink: &Sink, many: u64) -> anyhow::Result<()> {
+    let end = monotonic() + PATIENCE;
+    while sink.requests() < many {
+        let missing = many - sink.requests();
+        anyhow::ensure!(monotonic() < end, "{missing} events have not arrived in {PATIENCE:?}");
+        rest(Duration::from_millis(5)).await;
+    }
+    Ok(())
 }
 
 /// Emits at random moments, so as not to fall into step with anything. Gives when each was

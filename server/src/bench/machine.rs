@@ -77,17 +77,50 @@ pub fn parent_of(process: u32) -> Option<u32> {
 }
 
 /// CPU that a process took since its start, its own and the system's.
-pub fn cpu_of(process: u32) -> Duration {
+fn cpu_of(process: u32) -> Duration {
     ticks(fields_of(process).as_deref(), 11..13)
 }
 
 /// The same of a process and of all its children, those that have ended too.
-pub fn cpu_of_family(parent: u32) -> Duration {
+fn cpu_of_family(parent: u32) -> Duration {
     let own = ticks(fields_of(parent).as_deref(), 11..15);
     let Ok(processes) = fs::read_dir("/proc") else { return own };
     let names = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let children = names.filter(|process| parent_of(*process) == Some(parent));
     own + children.map(cpu_of).sum::<Duration>()
+}
+
+/// What a part of the whole took of the processor, in microseconds for each unit of work. 0 where
+/// it has no part, or the system does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Cpu {
+    /// The server under test.
+    pub snaphook: f64,
+    /// PostgreSQL.
+    pub database: f64,
+    /// Load and receiver; not pgbench.
+    pub bench: f64,
+}
+
+/// CPU of all parts since they started.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage([Duration; 3]);
+
+impl Usage {
+    /// As of now, with the server under test if there is one.
+    pub fn now(server: Option<u32>, cluster: &Cluster) -> Self {
+        let server = server.map_or(Duration::ZERO, cpu_of);
+        let database = cluster.postmaster().map_or(Duration::ZERO, cpu_of_family);
+        Self([server, database, cpu_of(std::process::id())])
+    }
+
+    /// What was taken since `before` for each of `many`.
+    pub fn each_since(self, before: Self, many: f64) -> Cpu {
+        let each = |part: usize| {
+            self.0[part].saturating_sub(before.0[part]).as_secs_f64() * 1e6 / many.max(1.0)
+        };
+        Cpu { snaphook: each(0), database: each(1), bench: each(2) }
+    }
 }
 
 /// The sum of some fields that count in ticks: a hundredth of a second on every Linux of today.

@@ -1,8 +1,6 @@
 //! What is measured: names, units, and the figures that must and should be reached. The figures
 //! are ratios to a ceiling of the same run, or milliseconds; docs/benchmarks.md says why these.
 
-use Measure::{DrainCpu, PostgresOneCpu};
-
 /// One line of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Measure {
@@ -21,12 +19,6 @@ pub enum Measure {
     /// HTTP in, delivered and recorded.
     #[value(name = "delivered-postgres-fanout-1")]
     PostgresOne,
-    /// What snaphook spends on one of those.
-    #[value(name = "delivered-postgres-fanout-1-cpu")]
-    PostgresOneCpu,
-    /// What PostgreSQL spends on one of those.
-    #[value(name = "delivered-postgres-fanout-1-server-cpu")]
-    PostgresOneServerCpu,
     /// HTTP in, ten deliveries an event.
     #[value(name = "delivered-postgres-fanout-10")]
     PostgresTen,
@@ -36,12 +28,6 @@ pub enum Measure {
     /// Deliveries that waited when the server started.
     #[value(name = "drain-postgres")]
     Drain,
-    /// What snaphook spends on one of those.
-    #[value(name = "drain-postgres-cpu")]
-    DrainCpu,
-    /// What PostgreSQL spends on one of those.
-    #[value(name = "drain-postgres-server-cpu")]
-    DrainServerCpu,
     /// From the commit to the request, median.
     #[value(name = "latency-p50")]
     LatencyHalf,
@@ -55,7 +41,7 @@ pub enum Measure {
 pub struct Facts {
     /// For the table.
     pub title: &'static str,
-    /// `events/s`, `deliveries/s`, `ms`, `µs`.
+    /// `events/s`, `deliveries/s`, `ms`.
     pub unit: &'static str,
     /// What it is compared with.
     pub ceiling: Option<Measure>,
@@ -97,13 +83,9 @@ impl Measure {
         Self::EmitOne,
         Self::EmitTen,
         Self::PostgresOne,
-        PostgresOneCpu,
-        Self::PostgresOneServerCpu,
         Self::PostgresTen,
         Self::SqliteOne,
         Self::Drain,
-        DrainCpu,
-        Self::DrainServerCpu,
         Self::LatencyHalf,
         Self::LatencyMost,
     ];
@@ -130,12 +112,6 @@ impl Measure {
                 "deliveries/s",
             )
             .of(Self::R32, 0.2, 0.35),
-            PostgresOneCpu => {
-                facts("  of it snaphook, CPU a delivery", "µs").with(Self::PostgresOne)
-            }
-            Self::PostgresOneServerCpu => {
-                facts("  of it PostgreSQL, CPU a delivery", "µs").with(Self::PostgresOne)
-            }
             Self::PostgresTen => facts(
                 "HTTP in to recorded, PostgreSQL, fan-out 10",
                 "deliveries/s",
@@ -148,10 +124,6 @@ impl Measure {
             ),
             Self::Drain => {
                 facts("draining a backlog, PostgreSQL", "deliveries/s").of(Self::Raw, 0.35, 0.5)
-            }
-            DrainCpu => facts("  of it snaphook, CPU a delivery", "µs").with(Self::Drain),
-            Self::DrainServerCpu => {
-                facts("  of it PostgreSQL, CPU a delivery", "µs").with(Self::Drain)
             }
             Self::LatencyHalf => {
                 facts("commit to request at 50 events/s, p50", "ms").within(5.0, 2.0)

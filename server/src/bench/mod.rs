@@ -27,7 +27,7 @@ pub use report::Report;
 use self::{
     database::Cluster,
     machine::Machine,
-    report::Samples,
+    report::{Sample, Samples},
     setup::{Fixture, Kind},
     sink::Sink,
 };
@@ -94,8 +94,8 @@ async fn measure(
             tell(&format!("round {round} of {}: {}", plan.rounds, measure.facts().title));
             let found = one(plan, fixture, sink, measure).await;
             let found = found.with_context(|| format!("while measuring {}", measure.name()))?;
-            for (measure, value) in found {
-                samples.add(measure, value);
+            for (measure, sample) in found {
+                samples.add(measure, sample);
             }
         }
     }
@@ -108,43 +108,25 @@ async fn one(
     fixture: &Fixture,
     sink: &Sink,
     measure: Measure,
-) -> anyhow::Result<Vec<(Measure, f64)>> {
-    let single = |value| vec![(measure, value)];
-    Ok(match measure {
-        Measure::R32 => single(emit::reference(plan, fixture).await?),
-        Measure::EmitOne => single(emit::emit(plan, fixture, setup::ONE).await?),
-        Measure::EmitTen => single(emit::emit(plan, fixture, setup::TEN).await?),
-        Measure::Raw => single(raw::post(plan, sink).await?),
-        Measure::PostgresOne | Measure::PostgresOneCpu | Measure::PostgresOneServerCpu => {
-            let run = pipeline::flow(plan, fixture, sink, Kind::Postgres, setup::ONE).await?;
-            vec![
-                (Measure::PostgresOne, run.rate),
-                (Measure::PostgresOneCpu, run.program_micros),
-                (Measure::PostgresOneServerCpu, run.database_micros),
-            ]
+) -> anyhow::Result<Vec<(Measure, Sample)>> {
+    let sample = match measure {
+        Measure::R32 => emit::reference(plan, fixture).await?,
+        Measure::EmitOne => emit::emit(plan, fixture, setup::ONE).await?,
+        Measure::EmitTen => emit::emit(plan, fixture, setup::TEN).await?,
+        Measure::Raw => raw::post(plan, fixture, sink).await?,
+        Measure::PostgresOne => {
+            pipeline::flow(plan, fixture, sink, Kind::Postgres, setup::ONE).await?
         }
         Measure::PostgresTen => {
-            let run = pipeline::flow(plan, fixture, sink, Kind::Postgres, setup::TEN).await?;
-            single(run.rate)
+            pipeline::flow(plan, fixture, sink, Kind::Postgres, setup::TEN).await?
         }
-        Measure::SqliteOne => {
-            let run = pipeline::flow(plan, fixture, sink, Kind::Sqlite, setup::ONE).await?;
-            single(run.rate)
-        }
-        Measure::Drain | Measure::DrainCpu | Measure::DrainServerCpu => {
-            let run = pipeline::drain(plan, fixture, sink).await?;
-            vec![
-                (Measure::Drain, run.rate),
-                (Measure::DrainCpu, run.program_micros),
-                (Measure::DrainServerCpu, run.database_micros),
-            ]
-        }
+        Measure::SqliteOne => pipeline::flow(plan, fixture, sink, Kind::Sqlite, setup::ONE).await?,
+        Measure::Drain => pipeline::drain(plan, fixture, sink).await?,
         Measure::LatencyHalf | Measure::LatencyMost => {
-            let millis = latency::measure(plan, fixture, sink).await?;
-            vec![
-                (Measure::LatencyHalf, report::quantile(&millis, 0.5)),
-                (Measure::LatencyMost, report::quantile(&millis, 0.99)),
-            ]
+            let (millis, cpu) = latency::measure(plan, fixture, sink).await?;
+            let at = |part| Sample { value: report::quantile(&millis, part), cpu };
+            return Ok(vec![(Measure::LatencyHalf, at(0.5)), (Measure::LatencyMost, at(0.99))]);
         }
-    })
+    };
+    Ok(vec![(measure, sample)])
 }

@@ -7,7 +7,13 @@ use bytes::Bytes;
 use snaphook_signature::Secret;
 use tokio::task::JoinSet;
 
-use super::{Plan, report::per_second, setup, sink::Sink};
+use super::{
+    Plan,
+    machine::Usage,
+    report::{Sample, as_number, per_second},
+    setup::{self, Fixture},
+    sink::Sink,
+};
 use crate::{
     domain::{
         endpoint::EndpointSettings,
@@ -26,7 +32,7 @@ use crate::{
 const AT_ONCE: usize = 64;
 
 /// Requests a second.
-pub async fn post(plan: &Plan, sink: &Sink) -> anyhow::Result<f64> {
+pub async fn post(plan: &Plan, fixture: &Fixture, sink: &Sink) -> anyhow::Result<Sample> {
     let world = Arc::new(RealWorld::new(ClientSettings::new(Arc::new(setup::policy())))?);
     let settings = EndpointSettings {
         url: format!("http://{}/raw/0", sink.address()),
@@ -37,6 +43,7 @@ pub async fn post(plan: &Plan, sink: &Sink) -> anyhow::Result<f64> {
     let endpoint = ReadyEndpoint::new(&settings, vec![secret], Duration::from_secs(15))?;
     let endpoint = Arc::new(endpoint);
     let (begun, before) = (monotonic(), sink.requests());
+    let usage = Usage::now(None, &fixture.cluster);
     let end = begun + plan.time;
     let mut tasks = JoinSet::new();
     for _ in 0..AT_ONCE {
@@ -46,8 +53,10 @@ pub async fn post(plan: &Plan, sink: &Sink) -> anyhow::Result<f64> {
         done??;
     }
     let took = monotonic().saturating_sub(begun);
+    let now = Usage::now(None, &fixture.cluster);
     world.shutdown().await;
-    Ok(per_second(sink.requests() - before, took))
+    let many = sink.requests() - before;
+    Ok(Sample { value: per_second(many, took), cpu: now.each_since(usage, as_number(many)) })
 }
 
 /// One request after the other.

@@ -4,20 +4,49 @@ use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 use serde::Serialize;
 
-use super::{Measure, machine::Machine};
+use super::{
+    Measure,
+    machine::{Cpu, Machine},
+};
+
+/// What one measurement found.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// In the measure's unit.
+    pub value: f64,
+    /// Who took how much of the processor for it.
+    pub cpu: Cpu,
+}
 
 /// The values of all rounds.
 #[derive(Debug, Default)]
-pub struct Samples(BTreeMap<Measure, Vec<f64>>);
+pub struct Samples(BTreeMap<Measure, Vec<Sample>>);
 
 impl Samples {
     /// One more.
-    pub fn add(&mut self, measure: Measure, value: f64) {
-        self.0.entry(measure).or_default().push(value);
+    pub fn add(&mut self, measure: Measure, sample: Sample) {
+        self.0.entry(measure).or_default().push(sample);
+    }
+
+    fn values(&self, measure: Measure) -> Option<Vec<f64>> {
+        Some(self.0.get(&measure)?.iter().map(|sample| sample.value).collect())
+    }
+
+    fn cpu(&self, measure: Measure) -> Cpu {
+        let samples = self.0.get(&measure).map_or(&[][..], Vec::as_slice);
+        let median = |part: fn(&Cpu) -> f64| {
+            let values: Vec<f64> = samples.iter().map(|sample| part(&sample.cpu)).collect();
+            rounded(quantile(&values, 0.5))
+        };
+        Cpu {
+            snaphook: median(|cpu| cpu.snaphook),
+            database: median(|cpu| cpu.database),
+            bench: median(|cpu| cpu.bench),
+        }
     }
 
     fn median(&self, measure: Measure) -> Option<f64> {
-        self.0.get(&measure).map(|values| quantile(values, 0.5))
+        self.values(measure).map(|values| quantile(&values, 0.5))
     }
 }
 
@@ -70,6 +99,8 @@ struct Outcome {
     must: Option<f64>,
     aim: Option<f64>,
     met: Option<bool>,
+    /// The median of what each unit of work cost: less shaken by others' work than the rates.
+    cpu_us: Cpu,
     /// The lowest and the highest of all rounds: how far to trust the median.
     #[serde(skip)]
     range: (f64, f64),
@@ -79,7 +110,7 @@ impl Report {
     /// Of what was measured on `machine`.
     pub fn new(machine: Machine, samples: &Samples) -> Self {
         let outcome = |measure: &Measure| {
-            let values = samples.0.get(measure)?;
+            let values = samples.values(*measure)?;
             let facts = measure.facts();
             let value = samples.median(*measure)?;
             let ceiling = facts.ceiling.and_then(|ceiling| samples.median(ceiling));
@@ -99,7 +130,8 @@ impl Report {
                 must: facts.goal.map(|goal| goal.0),
                 aim: facts.goal.map(|goal| goal.1),
                 met,
-                range: (quantile(values, 0.0), quantile(values, 1.0)),
+                range: (quantile(&values, 0.0), quantile(&values, 1.0)),
+                cpu_us: samples.cpu(*measure),
             })
         };
         Self { machine, results: Measure::ALL.iter().filter_map(outcome).collect() }
@@ -115,26 +147,27 @@ impl Report {
         let mut table = format!("{}\n\n", self.machine);
         let _ = writeln!(
             table,
-            "{:<47} {:>9} {:>19} {:>6} {:>6} {:>6}",
-            "", "median", "of all rounds", "ratio", "must", "aim"
+            "{:<44} {:>7} {:>15} {:>5} {:>5} {:>5}  {:>15}",
+            "", "median", "all rounds", "ratio", "must", "aim", "CPU"
         );
         for one in &self.results {
-            let Outcome { measure, value, range: (low, high), ratio, must, aim, met, .. } = one;
+            let Outcome { measure, value, range, ratio, must, aim, met, cpu_us: cpu, .. } = one;
             let shown = |number: &Option<f64>| number.map_or(String::new(), short);
             let verdict = met.map_or("", |met| if met { "met" } else { "not met" });
             let line = format!(
-                "{:<47} {:>9} {:>19} {:>6} {:>6} {:>6}  {verdict}",
+                "{:<44} {:>7} {:>15} {:>5} {:>5} {:>5}  {:>15}  {verdict}",
                 measure.facts().title,
                 short(*value),
-                format!("{} – {}", short(*low), short(*high)),
+                format!("{} – {}", short(range.0), short(range.1)),
                 shown(ratio),
                 shown(must),
                 shown(aim),
+                format!("{:.0}/{:.0}/{:.0}", cpu.snaphook, cpu.database, cpu.bench),
             );
             let _ = writeln!(table, "{}", line.trim_end());
         }
-        table +=
-            "\nratio: to R32 or RAW of the same run. Times are in ms and µs, all else a second.\n";
+        table += "\nRates are a second, latencies in ms; ratio: to R32 or RAW of the same run.\n\
+                  CPU: µs for each, of snaphook, of PostgreSQL, of load and receiver.\n";
         table
     }
 }
@@ -158,9 +191,10 @@ mod tests {
         for (r32, emit, latency) in
             [(10_000.0, 6_000.0, 1.5), (12_000.0, 3_000.0, 9.0), (8_000.0, 4_000.0, 2.0)]
         {
-            samples.add(Measure::R32, r32);
-            samples.add(Measure::EmitOne, emit);
-            samples.add(Measure::LatencyHalf, latency);
+            let cpu = Cpu { snaphook: 0.0, database: emit / 100.0, bench: 0.0 };
+            samples.add(Measure::R32, Sample { value: r32, cpu });
+            samples.add(Measure::EmitOne, Sample { value: emit, cpu });
+            samples.add(Measure::LatencyHalf, Sample { value: latency, cpu });
         }
         Report::new(Machine::default(), &samples)
     }
@@ -175,6 +209,7 @@ mod tests {
             serde_json::json!({
                 "name": "emit_sql_fanout_1", "value": 4_000.0, "unit": "events/s",
                 "ceiling": 10_000.0, "ratio": 0.4, "must": 0.35, "aim": 0.5, "met": true,
+                "cpu_us": {"snaphook": 0.0, "database": 40.0, "bench": 0.0},
             })
         );
         assert_eq!(results[0]["met"], serde_json::Value::Null, "a ceiling has no goal");
