@@ -117,7 +117,7 @@ impl Lanes {
     }
 
     /// The lanes of which to read what is parked, and how many rows of each: those that are due
-    /// and have room.
+    /// and run low. What is here is read along each time, so a lane is not read for every row.
     pub fn to_read(&self, now: Timestamp, most: usize) -> Vec<(i16, EndpointId, usize)> {
         let crowded = self.rows >= ROWS_MAX;
         let due = self.parked.range(..=(now, EndpointId(i64::MAX)));
@@ -127,7 +127,7 @@ impl Lanes {
             // What is here lies in the same table and is read along, and one row more tells
             // when the next is due.
             let limit = lane.ring.len() + lane.in_flight + lane.shelved + room + 1;
-            let may_go = room > 0 && lane.rests_until <= now;
+            let may_go = lane.runs_low(crowded) && lane.rests_until <= now;
             may_go.then_some((lane.settings.shard, *endpoint, limit))
         })
         .take(most)
@@ -327,7 +327,7 @@ impl Lanes {
                 break;
             }
             let lane = &self.lanes[endpoint];
-            if *due > now || lane.room(crowded) > 0 {
+            if *due > now || lane.runs_low(crowded) {
                 let at = (*due).max(lane.rests_until);
                 soonest = Some(soonest.map_or(at, |soonest| soonest.min(at)));
             }

@@ -12,7 +12,7 @@ use super::{
     lanes::{Lanes, Offer},
     leases::Leases,
     live::{LiveEndpoint, LiveEndpoints},
-    scans::{AllScans, PAGE, Page},
+    scans::{AllScans, BEGINNING, PAGE, Page, Place},
     schemas::Schemas,
 };
 use crate::{
@@ -158,11 +158,7 @@ impl Owner {
             self.lanes_at = begun + LANES_EVERY;
         }
         let before = self.lanes.waiting();
-        for (shard, endpoint, limit) in self.lanes.to_read(now, LANES_A_TURN) {
-            let many = i64::try_from(limit).unwrap_or(i64::MAX);
-            let rows = tx.list_lane(shard, endpoint, many).await?;
-            self.lanes.fill(endpoint, rows, limit, now);
-        }
+        self.fill_rings(&mut tx, now).await?;
         let pages = self.scans.pages(now);
         let (back, hot): (Vec<Page>, Vec<Page>) = pages.into_iter().partition(Page::goes_back);
         let mut surplus = Vec::new();
@@ -174,6 +170,28 @@ impl Owner {
         let came = self.lanes.waiting().saturating_sub(before) + surplus.len();
         self.park(surplus).await?;
         Ok(came)
+    }
+
+    /// Fills the rings that ran low from what is parked and due.
+    async fn fill_rings(&mut self, tx: &mut Tx, now: Timestamp) -> Result<(), StoreError> {
+        let lanes = self.lanes.to_read(now, LANES_A_TURN);
+        if lanes.is_empty() {
+            return Ok(());
+        }
+        let many = |limit| i64::try_from(limit).unwrap_or(i64::MAX);
+        let asked: Vec<_> = lanes
+            .iter()
+            .map(|(shard, endpoint, limit)| (*shard, *endpoint, many(*limit)))
+            .collect();
+        let mut found: HashMap<EndpointId, Vec<Row>> = HashMap::new();
+        for row in tx.list_lane_rows(&asked).await? {
+            found.entry(row.endpoint_id).or_default().push(row);
+        }
+        for (_, endpoint, limit) in lanes {
+            let rows = found.remove(&endpoint).unwrap_or_default();
+            self.lanes.fill(endpoint, rows, limit, now);
+        }
+        Ok(())
     }
 
     async fn read_pages(
@@ -188,10 +206,14 @@ impl Owner {
         }
         let cursors: Vec<_> = pages.iter().map(|page| page.cursor).collect();
         let rows = tx.list_fresh(&cursors, PAGE).await?;
+        let mut ends: HashMap<i16, (usize, Place)> = HashMap::new();
+        for row in &rows {
+            let shard = if pages[0].cursor.shard == ALL { ALL } else { row.shard };
+            let end = ends.entry(shard).or_insert((0, BEGINNING));
+            *end = (end.0 + 1, (row.event_id, row.endpoint_id));
+        }
         for page in pages {
-            let shard = page.cursor.shard;
-            let own = rows.iter().filter(|row| shard == ALL || row.shard == shard);
-            self.scans.read(page, &own.cloned().collect::<Vec<_>>());
+            self.scans.read(page, ends.get(&page.cursor.shard).copied());
         }
         for row in rows {
             self.know(tx, row.endpoint_id).await?;

@@ -13,7 +13,7 @@ use crate::{
         id::{EndpointId, EventId, first_id_at},
         time::Timestamp,
     },
-    store::{Cursor, Row},
+    store::Cursor,
 };
 
 /// Rows of one page of one shard.
@@ -31,9 +31,11 @@ const LATE_EVERY: Duration = Duration::from_millis(200);
 /// How often everything is read from the beginning.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 
-type Place = (EventId, EndpointId);
+/// Fresh rows are read in this order.
+pub type Place = (EventId, EndpointId);
 
-const BEGINNING: Place = (EventId(0), EndpointId(0));
+/// Before every row.
+pub const BEGINNING: Place = (EventId(0), EndpointId(0));
 
 /// The three scans of one shard, or of all shards at once.
 #[derive(Clone, Copy, Debug)]
@@ -101,11 +103,11 @@ impl AllScans {
         pages
     }
 
-    /// Takes note of what a page held.
-    pub fn read(&mut self, page: &Page, rows: &[Row]) {
+    /// Takes note of what a page held: how many rows, and the place of the last.
+    pub fn read(&mut self, page: &Page, held: Option<(usize, Place)>) {
         let Some(scans) = self.shards.get_mut(&page.cursor.shard) else { return };
-        let last = rows.last().map(|row| (row.event_id, row.endpoint_id));
-        let full = i64::try_from(rows.len()).unwrap_or(i64::MAX) >= PAGE;
+        let last = held.map(|(_, last)| last);
+        let full = held.is_some_and(|(many, _)| i64::try_from(many).unwrap_or(i64::MAX) >= PAGE);
         if page.back {
             // It ends where the hot scan has been: all behind that is the hot scan's own.
             scans.back = last.filter(|place| full && *place < scans.hot);
@@ -166,6 +168,7 @@ fn before(place: Place, slack: Duration) -> Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Row;
 
     const START: Timestamp = Timestamp::from_seconds(1_800_000_000);
 
@@ -192,7 +195,7 @@ mod tests {
                 table.iter().filter(|row| place(row) > page.cursor.after).cloned().collect();
             rows.sort_by_key(place);
             rows.truncate(usize::try_from(PAGE).unwrap());
-            scans.read(&page, &rows);
+            scans.read(&page, rows.last().map(|row| (rows.len(), place(row))));
             seen.extend(rows.iter().map(|row| row.event_id));
         }
         seen

@@ -135,6 +135,40 @@ impl Tx {
         Ok(rows)
     }
 
+    /// What waits in several lanes, the soonest first in each: of each lane, named by its shard and
+    /// endpoint, as many rows as it says.
+    pub async fn list_lane_rows(
+        &mut self,
+        lanes: &[(i16, EndpointId, i64)],
+    ) -> Result<Vec<Row>, StoreError> {
+        if self.dialect() == Dialect::Sqlite {
+            // It has no LATERAL, and a statement costs it no journey.
+            let mut rows = Vec::new();
+            for (shard, endpoint, limit) in lanes {
+                rows.append(&mut self.list_lane(*shard, *endpoint, *limit).await?);
+            }
+            return Ok(rows);
+        }
+        let Db::Postgres(connection) = &mut self.db else { unreachable!("asked above") };
+        self.faults.step()?;
+        let rows = sqlx::query_as(
+            "SELECT q.slot, q.event_id, q.endpoint_id, q.tenant, q.shard, q.run, q.attempt, q.rung, q.due_at
+             FROM unnest($1::int2[], $2::int8[], $3::int8[]) l (shard, endpoint_id, many)
+             CROSS JOIN LATERAL (
+                 SELECT ctid::text AS slot, event_id, endpoint_id, tenant, shard, run, attempt, rung, due_at
+                 FROM snaphook.queue
+                 WHERE shard = l.shard AND endpoint_id = l.endpoint_id AND state = 1
+                 ORDER BY due_at LIMIT l.many
+             ) q",
+        )
+        .bind(lanes.iter().map(|(shard, ..)| *shard).collect::<Vec<_>>())
+        .bind(lanes.iter().map(|(_, endpoint, _)| *endpoint).collect::<Vec<_>>())
+        .bind(lanes.iter().map(|(.., limit)| *limit).collect::<Vec<_>>())
+        .fetch_all(&mut **connection)
+        .await?;
+        Ok(rows)
+    }
+
     /// The lanes of these shards that hold anything, each with its soonest due time. Jumps from
     /// one endpoint to the next, so that a lane of a million rows costs as much as one of one.
     pub async fn list_lanes(

@@ -65,4 +65,9 @@ impl Lane {
     pub fn room(&self, crowded: bool) -> usize {
         self.ring_size(crowded).saturating_sub(self.ring.len())
     }
+
+    /// Whether half of its ring or more is empty.
+    pub fn runs_low(&self, crowded: bool) -> bool {
+        2 * self.ring.len() <= self.ring_size(crowded)
+    }
 }

@@ -65,6 +65,35 @@ async fn a_parked_row_waits_in_its_lane_and_in_nobodys_way() {
 }
 
 #[tokio::test]
+async fn several_lanes_are_read_at_once_each_up_to_its_own_limit() {
+    on_both(async |store| {
+        let mut lanes = Vec::new();
+        for (number, event_type) in (1..).zip(["a", "b", "c"]) {
+            let endpoint = add_endpoint(store, "acme", number, &[event_type]).await;
+            for _ in 0..4 {
+                emit(store, &new_event("acme", event_type)).await;
+            }
+            lanes.push((endpoint.shard, endpoint.id));
+        }
+        let mut tx = store.begin_engine().await.unwrap();
+        tx.park(&fresh(store).await).await.unwrap();
+        tx.commit().await.unwrap();
+
+        let asked = [(lanes[0].0, lanes[0].1, 3), (lanes[2].0, lanes[2].1, 100)];
+        let mut tx = store.read_engine().await.unwrap();
+        let rows = tx.list_lane_rows(&asked).await.unwrap();
+
+        for ((shard, endpoint), expected) in lanes.into_iter().zip([3, 0, 4]) {
+            let own: Vec<_> =
+                rows.iter().filter(|row| row.endpoint_id == endpoint).cloned().collect();
+            let alone = tx.list_lane(shard, endpoint, expected).await.unwrap();
+            assert_eq!(own, alone, "the soonest {expected} of {endpoint}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_row_is_parked_once() {
     on_both(async |store| {
         add_endpoint(store, "acme", 1, &["*"]).await;
