@@ -3,7 +3,16 @@
 
 use std::sync::Arc;
 
-use snaphook::{engine::Owner, faults::Faults, store::Store, world::World};
+use snaphook::{
+    engine::Owner,
+    faults::Faults,
+    store::{
+        Store,
+        deliveries::{DeliveryFilter, Standing},
+        page::Page,
+    },
+    world::World,
+};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 
 use crate::support::{
@@ -30,7 +39,7 @@ async fn a_crash_at_any_step_loses_nothing() {
 }
 
 /// As new.
-async fn empty(database: &Database) {
+pub(super) async fn empty(database: &Database) {
     let tables = [
         "events",
         "queue",
@@ -94,6 +103,14 @@ async fn survives(store: &Store, step: u64) -> bool {
     let mut tx = store.read().await.unwrap();
     let queue = tx.count_queue(world.now()).await.unwrap();
     assert_eq!(queue.oldest_due, None, "step {step}: nothing waits any more");
+    let filter = DeliveryFilter::default();
+    for delivery in tx.list_deliveries(&filter, Page::first(9)).await.unwrap().rows {
+        assert_eq!(delivery.standing, Standing::Delivered, "step {step}");
+        let attempts = tx.list_attempts(delivery.id).await.unwrap();
+        for (attempt, number) in attempts.iter().zip(1..) {
+            assert_eq!(attempt.number, number, "step {step}: what is on record is there once");
+        }
+    }
     crashed
 }
 

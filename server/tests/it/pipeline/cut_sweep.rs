@@ -12,8 +12,9 @@ use snaphook::{
     world::World,
 };
 
+use super::crash_sweep::empty;
 use crate::support::{
-    databases::{Database, Kind, on_both},
+    databases::{Database, on_both},
     simulated::{Simulated, at, event, keyring, plant},
 };
 
@@ -110,26 +111,4 @@ async fn hold(store: &Store, endpoint: EndpointId, state: EndpointState, world: 
     (row.state, row.updated_at) = (state, world.now());
     tx.update_endpoint(&mut row).await.unwrap();
     tx.commit().await.unwrap();
-}
-
-async fn empty(database: &Database) {
-    let tables = [
-        "events",
-        "queue",
-        "attempts",
-        "dead_letters",
-        "endpoints",
-        "subscriptions",
-        "secrets",
-        "nodes",
-    ];
-    let statements = tables.map(|table| match database.kind {
-        Kind::Sqlite => format!("DELETE FROM snaphook_{table};"),
-        Kind::Postgres => format!("DELETE FROM snaphook.{table};"),
-    });
-    let mut statements = statements.concat();
-    if database.kind == Kind::Postgres {
-        statements += "UPDATE snaphook.shards SET owner = NULL, lease_until = '-infinity';";
-    }
-    database.execute(&statements).await;
 }

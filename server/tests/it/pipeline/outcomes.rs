@@ -47,6 +47,25 @@ async fn gone_ends_one_delivery_disables_the_endpoint_and_holds_the_rest() {
 }
 
 #[tokio::test]
+async fn nothing_more_starts_for_an_endpoint_that_has_just_said_that_it_is_gone() {
+    on_both(async |database| {
+        let mut p = Pipeline::new(database, |_, _| Status(410)).await;
+        p.plant_with("gone", |endpoint| endpoint.max_in_flight = Some(1)).await;
+        p.emit("order.paid").await;
+        p.emit("order.paid").await;
+        p.owner.refresh().await.unwrap();
+        p.owner.fetch().await.unwrap();
+        let job = p.owner.take(9).await.unwrap().remove(0);
+        let done = p.engine.attempt(&job).await;
+        let completion = p.engine.complete(std::slice::from_ref(&done.finished)).await.unwrap();
+        p.owner.finish(std::slice::from_ref(&done), &completion);
+
+        assert_eq!(p.owner.take(9).await.unwrap().len(), 0, "though nobody has read it yet");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_final_status_ends_its_delivery_and_nothing_else() {
     on_both(async |database| {
         let answer = |_: &str, count| Status([404, 429, 200][count as usize - 1]);
