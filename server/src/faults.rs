@@ -28,6 +28,11 @@ impl Faults {
         Self { once: true, ..Self::crash_at(step) }
     }
 
+    /// Fails at the `steps`th step from now on.
+    pub fn fail_in(&self, steps: u64) {
+        self.crash_at.store(self.steps() + steps, Ordering::Relaxed);
+    }
+
     /// How many steps were taken so far.
     pub fn steps(&self) -> u64 {
         self.steps.load(Ordering::Relaxed)

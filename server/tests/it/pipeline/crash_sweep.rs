@@ -1,7 +1,7 @@
 //! The process dies at every step it takes, once each: before and after each statement, commit
 //! and send. Whatever it was doing, nothing that was accepted is lost.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use snaphook::{
     engine::Owner,
@@ -93,6 +93,7 @@ async fn survives(store: &Store, step: u64) -> bool {
 
     // The process comes back under its name: same database, same world, no more faults.
     world.set_faults(Arc::default());
+    world.pass(Duration::from_millis(50));
     let second = engine(store.with_faults(Arc::default()), world.clone());
     if !accepted {
         assert!(emit(&second.store).await, "step {step}: the caller tries again");

@@ -2,6 +2,7 @@
 
 mod commands;
 mod crash_sweep;
+mod cut_shards;
 mod cut_sweep;
 mod first_checks;
 mod late_commits;

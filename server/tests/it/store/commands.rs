@@ -9,7 +9,7 @@ use snaphook::{
 };
 
 use super::{NOW, emit, fresh, new_event, on_both, one_delivery};
-use crate::support::databases::{self, Kind};
+use crate::support::databases::{self, Database, Kind};
 
 async fn lane(store: &Store, row: &Row) -> Vec<Row> {
     let mut tx = store.read_engine().await.unwrap();
@@ -107,6 +107,21 @@ async fn a_sleeper_is_woken_by_an_emit() {
         store.close().await;
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_bell_that_is_cut_off_says_so() {
+    let database = Database::migrated(Kind::Postgres).await;
+    let store = database.open().await;
+    let mut bell = store.bell().await.unwrap();
+    assert!(bell.fall_asleep().await.unwrap());
+    let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name = 'snaphook'";
+    database.execute(cut).await;
+    let heard = tokio::time::timeout(Duration::from_secs(30), bell.heard()).await;
+    assert!(heard.unwrap().unwrap_err().is_passing(), "else it would sleep without the lock");
+    drop(bell);
+    database.remove().await;
 }
 
 #[tokio::test]
