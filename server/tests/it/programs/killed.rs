@@ -49,8 +49,8 @@ fn emitter(client: Client, accepted: Accepted, stop: Arc<AtomicBool>) -> JoinHan
 async fn what_was_accepted_before_a_kill_is_delivered_after_it() {
     on_both(async |database| {
         let mut node = Node::start(database, "one", &[]).await;
-        let received: Arc<Mutex<HashMap<String, usize>>> = Arc::default();
-        let log = received.clone();
+        let arrivals: Arc<Mutex<HashMap<String, usize>>> = Arc::default();
+        let log = arrivals.clone();
         let receiver = Receiver::start(move |request: &Received| {
             let id = request.headers["webhook-id"].to_str().unwrap().to_owned();
             *log.lock().unwrap().entry(id).or_default() += 1;
@@ -67,7 +67,7 @@ async fn what_was_accepted_before_a_kill_is_delivered_after_it() {
                 .collect();
             until("a load", || {
                 let enough = accepted.lock().unwrap().len() >= round * ACCEPTED_A_ROUND;
-                let delivering = received.lock().unwrap().len() > (round - 1) * ACCEPTED_A_ROUND;
+                let delivering = arrivals.lock().unwrap().len() > (round - 1) * ACCEPTED_A_ROUND;
                 (enough && delivering).then_some(())
             })
             .await;
@@ -81,8 +81,8 @@ async fn what_was_accepted_before_a_kill_is_delivered_after_it() {
 
         let accepted = accepted.lock().unwrap().clone();
         until("all that was accepted", || {
-            let received = received.lock().unwrap();
-            accepted.iter().all(|event| received.contains_key(event)).then_some(())
+            let arrivals = arrivals.lock().unwrap();
+            accepted.iter().all(|event| arrivals.contains_key(event)).then_some(())
         })
         .await;
         until("an empty queue", || {
@@ -90,7 +90,7 @@ async fn what_was_accepted_before_a_kill_is_delivered_after_it() {
             waiting["data"].as_array().unwrap().is_empty().then_some(())
         })
         .await;
-        let again: usize = received.lock().unwrap().values().map(|times| times - 1).sum();
+        let again: usize = arrivals.lock().unwrap().values().map(|times| times - 1).sum();
         assert!(again <= ROUNDS * IN_FLIGHT, "{again} requests were sent again");
         assert!(node.terminate().success());
     })
