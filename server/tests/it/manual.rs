@@ -1,9 +1,9 @@
 //! What the manual says is what the program has.
 
-use std::{fmt::Write as _, fs, path::Path};
+use std::{fmt::Write as _, fs, path::Path, time::Duration};
 
 use clap::Parser as _;
-use snaphook::{cli::Cli, config::keys::KEYS};
+use snaphook::{cli::Cli, config::keys::KEYS, telemetry::metrics::Metrics};
 
 fn read(document: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(document)).unwrap()
@@ -23,6 +23,33 @@ fn the_manual_lists_every_setting_as_it_is() {
         writeln!(expected, "| `{}` | {default} | {} |", key.name, key.doc).unwrap();
     }
     assert_eq!(listed, expected, "docs/operating.md must have:\n{expected}");
+}
+
+#[test]
+fn every_metric_is_in_the_manual_and_the_manual_names_no_other() {
+    let metrics = Metrics::new();
+    // A metric with labels is shown once it was counted.
+    metrics.event_accepted("sql");
+    metrics.attempt("delivered", Duration::ZERO);
+    metrics.delivery_ended("delivered", "");
+    metrics.set_endpoints(&[("healthy", "closed", 1)]);
+    metrics.guard_refusal("private");
+    metrics.database("fetch", Duration::ZERO);
+    let shown = metrics.render();
+    let names = shown.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    let mut named: Vec<_> = names.collect();
+    let manual = read("docs/operating.md");
+    let (_, rest) = manual.split_once("## What to watch").unwrap();
+    let mut listed: Vec<_> = rest
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|text| text.starts_with("snaphook_"))
+        .map(|text| text.split('{').next().unwrap())
+        .collect();
+    named.sort_unstable();
+    listed.sort_unstable();
+    assert_eq!(listed, named);
 }
 
 #[test]
