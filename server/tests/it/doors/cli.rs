@@ -10,11 +10,14 @@ fn wrong_settings_are_all_named_and_exit_with_2() {
     let program = Program::new().with("SNAPHOOK_DELIVERY_LEASE", "20s");
     program.write("snaphook.toml", "listn = '127.0.0.1:1'\n[limits]\npayload = 'huge'\n");
 
-    let ended = program.run(&["migrate"]);
-
-    assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{ended:?}");
-    assert!(ended.err.contains("snaphook.toml:1: there is no setting listn; did you mean listen?"));
-    assert!(ended.err.contains("snaphook.toml:3: limits.payload = \"huge\": write a number of"));
+    for command in ["migrate", "serve"] {
+        let ended = program.run(&[command]);
+        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{ended:?}");
+        let first = "snaphook.toml:1: there is no setting listn; did you mean listen?";
+        assert!(ended.err.contains(first), "{ended:?}");
+        let second = "snaphook.toml:3: limits.payload = \"huge\": write a number of";
+        assert!(ended.err.contains(second), "{ended:?}");
+    }
 
     program.write("snaphook.toml", "");
     let ended = program.run(&["migrate"]);
