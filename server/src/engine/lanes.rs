@@ -46,7 +46,7 @@ pub enum Offer {
 #[expect(clippy::struct_field_names, reason = "`lanes` is what it has")]
 #[derive(Debug)]
 pub struct Lanes {
-    lanes: HashMap<EndpointId, Lane>,
+    by_endpoint: HashMap<EndpointId, Lane>,
     known: HashSet<(EventId, EndpointId)>,
     turns: Turns,
     /// Lanes that have something parked, by when it is due.
@@ -61,7 +61,7 @@ impl Lanes {
     /// For at most `slots` requests at once, over all endpoints.
     pub fn new(slots: usize) -> Self {
         Self {
-            lanes: HashMap::new(),
+            by_endpoint: HashMap::new(),
             known: HashSet::new(),
             turns: Turns::default(),
             parked: BTreeSet::new(),
@@ -75,7 +75,7 @@ impl Lanes {
     /// Takes an endpoint's settings, new or changed. When it is held, its rows leave the memory:
     /// they wait in the database, the fresh ones to be found by the sweep.
     pub fn set(&mut self, endpoint: EndpointId, settings: LaneSettings) {
-        let lane = self.lanes.entry(endpoint).or_insert_with(|| Lane::new(settings.clone()));
+        let lane = self.by_endpoint.entry(endpoint).or_insert_with(|| Lane::new(settings.clone()));
         lane.cap = if settings.cap == lane.settings.cap { lane.cap } else { settings.cap };
         lane.settings = settings;
         let due = lane.parked_due;
@@ -85,7 +85,7 @@ impl Lanes {
 
     /// Whether this endpoint's settings are here.
     pub fn knows(&self, endpoint: EndpointId) -> bool {
-        self.lanes.contains_key(&endpoint)
+        self.by_endpoint.contains_key(&endpoint)
     }
 
     /// Offers a fresh row.
@@ -95,7 +95,7 @@ impl Lanes {
             return Offer::Known;
         }
         let crowded = self.rows >= ROWS_MAX;
-        let Some(lane) = self.lanes.get_mut(&row.endpoint_id) else { return Offer::Park };
+        let Some(lane) = self.by_endpoint.get_mut(&row.endpoint_id) else { return Offer::Park };
         // What is parked and due came earlier; it goes first.
         let behind = lane.parked_due.is_some_and(|due| due <= now);
         if lane.settings.held || behind || lane.ring.len() >= lane.ring_size(crowded) {
@@ -110,7 +110,7 @@ impl Lanes {
 
     /// Takes note that rows were parked, the soonest of them due then.
     pub fn park(&mut self, endpoint: EndpointId, due: Timestamp) {
-        let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
+        let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return };
         if lane.parked_due.is_none_or(|soonest| due < soonest) {
             self.set_parked(endpoint, Some(due));
         }
@@ -122,7 +122,7 @@ impl Lanes {
         let crowded = self.rows >= ROWS_MAX;
         let due = self.parked.range(..=(now, EndpointId(i64::MAX)));
         due.filter_map(|(_, endpoint)| {
-            let lane = &self.lanes[endpoint];
+            let lane = &self.by_endpoint[endpoint];
             let room = lane.room(crowded);
             // What is here lies in the same table and is read along, and one row more tells
             // when the next is due.
@@ -138,7 +138,7 @@ impl Lanes {
     pub fn fill(&mut self, endpoint: EndpointId, rows: Vec<Row>, limit: usize, now: Timestamp) {
         let crowded = self.rows >= ROWS_MAX;
         let exhausted = rows.len() < limit;
-        let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
+        let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return };
         let mut next_due = None;
         let mut last_due = now;
         for row in rows {
@@ -168,7 +168,7 @@ impl Lanes {
         let mut waiting = Vec::new();
         while taken.len() < most && self.in_flight < self.slots {
             let Some(endpoint) = self.turns.pop() else { break };
-            let Some(lane) = self.lanes.get_mut(&endpoint) else { continue };
+            let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { continue };
             lane.in_turn = false;
             if lane.settings.held || lane.in_flight >= lane.cap {
                 continue;
@@ -204,14 +204,16 @@ impl Lanes {
     /// Frees the slot of a row that must not go again from here, as nobody could record that it
     /// went. Its next owner sends it once more.
     pub fn shelve(&mut self, row: &Row) {
-        if let Some(lane) = self.lanes.get_mut(&row.endpoint_id).filter(|lane| lane.in_flight > 0) {
+        if let Some(lane) =
+            self.by_endpoint.get_mut(&row.endpoint_id).filter(|lane| lane.in_flight > 0)
+        {
             lane.shelved += 1;
             self.free(row, Duration::ZERO, false);
         }
     }
 
     fn free(&mut self, row: &Row, took: Duration, success: bool) {
-        let Some(lane) = self.lanes.get_mut(&row.endpoint_id) else { return };
+        let Some(lane) = self.by_endpoint.get_mut(&row.endpoint_id) else { return };
         if lane.in_flight == 0 {
             return; // the shard was lost and taken again in between
         }
@@ -237,7 +239,7 @@ impl Lanes {
     /// Gives a row back to the front of its ring: its attempt did not take place.
     pub fn put_back(&mut self, row: Row) {
         let endpoint = row.endpoint_id;
-        let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
+        let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return };
         lane.in_flight = lane.in_flight.saturating_sub(1);
         self.in_flight = self.in_flight.saturating_sub(1);
         self.slow_in_flight = self.slow_in_flight.saturating_sub(usize::from(lane.slow));
@@ -248,7 +250,7 @@ impl Lanes {
 
     /// The receiver asks for less: nothing goes before `until`, then half as much at once.
     pub fn slow_down(&mut self, endpoint: EndpointId, until: Timestamp) {
-        let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
+        let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return };
         lane.rests_until = lane.rests_until.max(until);
         lane.cap = (lane.cap / 2).max(1);
     }
@@ -256,14 +258,14 @@ impl Lanes {
     /// Somebody changed the lane or its endpoint: read it anew, and rest no longer for what the
     /// receiver said before.
     pub fn look(&mut self, endpoint: EndpointId) {
-        let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
+        let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return };
         lane.rests_until = Timestamp::default();
         self.park(endpoint, Timestamp(0));
     }
 
     /// Forgets a row that waits in its ring. False when it is in flight or not here.
     pub fn let_go(&mut self, event: EventId, endpoint: EndpointId) -> bool {
-        let Some(lane) = self.lanes.get_mut(&endpoint) else { return false };
+        let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return false };
         let Some(place) = lane.ring.iter().position(|row| row.event_id == event) else {
             return false;
         };
@@ -275,7 +277,7 @@ impl Lanes {
 
     /// Forgets all rows of an endpoint that wait here, and gives them.
     pub fn clear(&mut self, endpoint: EndpointId) -> Vec<Row> {
-        let Some(lane) = self.lanes.get_mut(&endpoint) else { return Vec::new() };
+        let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return Vec::new() };
         let rows: Vec<Row> = lane.ring.drain(..).collect();
         self.rows -= rows.len();
         for row in &rows {
@@ -287,13 +289,14 @@ impl Lanes {
     /// Forgets a shard that is not ours any more. What is in flight finishes late.
     pub fn remove_shard(&mut self, shard: i16) {
         let ours = |lane: &Lane| lane.settings.shard == shard;
-        let gone = self.lanes.iter().filter(|(_, lane)| ours(lane)).map(|(endpoint, _)| *endpoint);
+        let gone =
+            self.by_endpoint.iter().filter(|(_, lane)| ours(lane)).map(|(endpoint, _)| *endpoint);
         self.remove_all(gone.collect());
     }
 
     /// Forgets an endpoint that is no more. False while it has requests under way.
     pub fn remove(&mut self, endpoint: EndpointId) -> bool {
-        let busy = self.lanes.get(&endpoint).is_some_and(|lane| lane.in_flight > 0);
+        let busy = self.by_endpoint.get(&endpoint).is_some_and(|lane| lane.in_flight > 0);
         if !busy {
             self.remove_all(vec![endpoint]);
         }
@@ -307,26 +310,27 @@ impl Lanes {
         for endpoint in gone {
             self.clear(endpoint);
             self.set_parked(endpoint, None);
-            if let Some(lane) = self.lanes.remove(&endpoint) {
+            if let Some(lane) = self.by_endpoint.remove(&endpoint) {
                 self.in_flight -= lane.in_flight;
                 self.slow_in_flight -= if lane.slow { lane.in_flight } else { 0 };
             }
         }
-        let lanes = &self.lanes;
+        let lanes = &self.by_endpoint;
         self.known.retain(|(_, endpoint)| lanes.contains_key(endpoint));
         self.turns.retain(|endpoint| lanes.contains_key(&endpoint));
     }
 
     /// When the next parked row is due, or a lane has rested.
     pub fn next_at(&self, now: Timestamp) -> Option<Timestamp> {
-        let resting = self.lanes.values().filter(|lane| lane.in_turn && lane.rests_until > now);
+        let resting =
+            self.by_endpoint.values().filter(|lane| lane.in_turn && lane.rests_until > now);
         let mut soonest = resting.map(|lane| lane.rests_until).min();
         let crowded = self.rows >= ROWS_MAX;
         for (due, endpoint) in &self.parked {
             if soonest.is_some_and(|soonest| soonest <= *due) {
                 break;
             }
-            let lane = &self.lanes[endpoint];
+            let lane = &self.by_endpoint[endpoint];
             if *due > now || lane.runs_low(crowded) {
                 let at = (*due).max(lane.rests_until);
                 soonest = Some(soonest.map_or(at, |soonest| soonest.min(at)));
@@ -346,7 +350,7 @@ impl Lanes {
     }
 
     fn set_parked(&mut self, endpoint: EndpointId, due: Option<Timestamp>) {
-        let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
+        let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return };
         if let Some(before) = lane.parked_due {
             self.parked.remove(&(before, endpoint));
         }
@@ -356,7 +360,7 @@ impl Lanes {
     }
 
     fn give_turn(&mut self, endpoint: EndpointId) {
-        let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
+        let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return };
         let ready = !lane.settings.held && lane.in_flight < lane.cap && !lane.ring.is_empty();
         if !ready || lane.in_turn {
             return;

@@ -67,12 +67,10 @@ async fn survives(database: &Database, store: &Store, step: u64, pauses: bool) -
         } else if pauses && round == 3 {
             hold(store, narrow, EndpointState::Active, &world).await;
         }
-        let done = if let Ok(done) = turn(&engine, &mut owner).await {
-            done
-        } else {
+        let done = turn(&engine, &mut owner).await.unwrap_or_else(|_| {
             owner.doubt(); // as the worker does
             1
-        };
+        });
         idle = if done > 0 || owner.has_more() { 0 } else { idle + 1 };
         if idle > 2 {
             break;

@@ -54,7 +54,7 @@ async fn nothing_starts_under_a_lease_that_may_end_before_it() {
     p.owner.fetch().await.unwrap();
     let (lease, timeout) = (p.engine.settings.lease, p.engine.settings.timeout);
 
-    p.world.pass(lease - timeout);
+    p.world.pass(lease.saturating_sub(timeout));
     p.owner.refresh().await.unwrap();
     assert_eq!(p.owner.take(9).await.unwrap().len(), 0, "the attempt may take as long as is left");
 

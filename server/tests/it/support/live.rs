@@ -129,7 +129,7 @@ impl World for LiveWorld {
                     body: Bytes::from_static(b"noted"),
                     truncated: false,
                 }),
-                timings: Timings { total: monotonic() - begun, ..Timings::default() },
+                timings: Timings { total: monotonic().saturating_sub(begun), ..Timings::default() },
                 address: None,
             }
         })

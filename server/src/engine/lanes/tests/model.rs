@@ -139,7 +139,7 @@ impl Model {
     }
 
     fn is_slow(&self, endpoint: EndpointId) -> bool {
-        self.lanes.lanes[&endpoint].slow
+        self.lanes.by_endpoint[&endpoint].slow
     }
 
     fn take_under_way(&mut self, which: usize) -> Option<Row> {
@@ -224,13 +224,13 @@ impl Model {
     /// What the lanes count must be what there is.
     pub fn check(&self) {
         let lanes = &self.lanes;
-        let sum = |part: fn(&Lane) -> usize| lanes.lanes.values().map(part).sum::<usize>();
+        let sum = |part: fn(&Lane) -> usize| lanes.by_endpoint.values().map(part).sum::<usize>();
         assert_eq!(lanes.in_flight(), self.under_way.len());
         assert_eq!(lanes.in_flight(), sum(|lane| lane.in_flight));
         assert_eq!(lanes.waiting(), sum(|lane| lane.ring.len()));
         assert_eq!(lanes.slow_in_flight, sum(|lane| if lane.slow { lane.in_flight } else { 0 }));
         assert_eq!(lanes.known.len(), lanes.waiting() + lanes.in_flight() + self.shelved.len());
-        let parked = lanes.lanes.iter().filter(|(_, lane)| !lane.settings.held);
+        let parked = lanes.by_endpoint.iter().filter(|(_, lane)| !lane.settings.held);
         let parked = parked.filter_map(|(endpoint, lane)| Some((lane.parked_due?, *endpoint)));
         assert_eq!(lanes.parked, parked.collect::<BTreeSet<_>>());
     }
