@@ -218,10 +218,12 @@ impl Tx {
         let slots: Vec<&str> = rows.iter().map(|row| row.slot.as_str()).collect();
         let moved = match &mut self.db {
             Db::Postgres(connection) => sqlx::query(
+                // `state + 0` fits no index: a plan that is made while the queue is empty would
+                // else walk all fresh rows and compare each with all of `u`.
                 "UPDATE snaphook.queue q SET state = 1
                  FROM unnest($1::text[]::tid[], $2::int8[], $3::int8[]) u (slot, event_id, endpoint_id)
                  WHERE q.ctid = u.slot AND q.event_id = u.event_id AND q.endpoint_id = u.endpoint_id
-                     AND q.state = 0",
+                     AND q.state + 0 = 0",
             )
             .bind(slots)
             .bind(rows.iter().map(|row| row.event_id).collect::<Vec<_>>())
@@ -251,10 +253,17 @@ impl Tx {
         let rows: Vec<EventRow> = match &mut self.db {
             Db::Postgres(connection) => {
                 sqlx::query_as(
-                    // A join, not ANY: only so does each id look into its own day's partition alone.
+                    // LATERAL, not ANY: only so does each id look into its own day's partition alone.
+                    // Neither a plain join nor `=`: a plan that is made while a day is still empty
+                    // would read all of it for every batch, for then all ways seem to cost the
+                    // same. With LIMIT the ids stay outside, and only the primary key has the order.
                     "SELECT e.id, e.tenant, e.type, e.version, e.payload, e.content_type, e.occurred_at,
                             e.traceparent, e.checked
-                     FROM unnest($1::int8[]) u (id) JOIN snaphook.events e ON e.id = u.id",
+                     FROM unnest($1::int8[]) u (id)
+                     CROSS JOIN LATERAL (
+                         SELECT * FROM snaphook.events
+                         WHERE id BETWEEN u.id AND u.id ORDER BY id LIMIT 1
+                     ) e",
                 )
                 .bind(ids)
                 .fetch_all(&mut **connection)
