@@ -24,9 +24,10 @@ const ENDPOINTS: usize = 30;
 #[tokio::test]
 async fn every_shard_has_one_owner_that_reads_it_whenever_a_connection_is_cut() {
     let database = Database::migrated(Kind::Postgres).await;
+    let store = database.open().await;
     for leaves in [false, true] {
         for step in 1.. {
-            if !survives(&database, step, leaves).await {
+            if !survives(&database, &store, step, leaves).await {
                 assert!(step > 8, "only {step} steps were swept");
                 break;
             }
@@ -37,12 +38,12 @@ async fn every_shard_has_one_owner_that_reads_it_whenever_a_connection_is_cut() 
 
 /// The second node comes, or, when it `leaves`, has come and goes; the first one's claim is cut
 /// at `step`. Gives whether it came to that.
-async fn survives(database: &Database, step: u64, leaves: bool) -> bool {
+async fn survives(database: &Database, store: &Store, step: u64, leaves: bool) -> bool {
     empty(database).await;
-    let (world, store) = (Simulated::new(|_, _| 200), database.open().await);
+    let world = Simulated::new(|_, _| 200);
     let faults = Arc::new(Faults::cut_at(0));
-    let mut one = node("one", &store, &world, faults.clone());
-    let mut two = node("two", &store, &world, Arc::default());
+    let mut one = node("one", store, &world, faults.clone());
+    let mut two = node("two", store, &world, Arc::default());
     one.claim().await.unwrap();
     two.claim().await.unwrap();
     if leaves {
@@ -72,7 +73,7 @@ async fn survives(database: &Database, step: u64, leaves: bool) -> bool {
         assert_eq!(ours, expected, "step {step}: shard {shard}");
     }
     for n in 0..ENDPOINTS {
-        plant(&store, &world, at(&format!("https://e{n}.example/"))).await;
+        plant(store, &world, at(&format!("https://e{n}.example/"))).await;
     }
     store.accept(event("order.paid", None)).await.unwrap();
     let mut jobs = 0;
@@ -82,16 +83,16 @@ async fn survives(database: &Database, step: u64, leaves: bool) -> bool {
         jobs += owner.take(64).await.unwrap().len();
     }
     assert_eq!(jobs, ENDPOINTS, "step {step}: all shards are read");
-    store.close().await;
     cut
 }
 
 #[tokio::test]
 async fn nothing_starts_under_a_lease_that_the_database_may_not_have_granted() {
     let database = Database::migrated(Kind::Postgres).await;
+    let store = database.open().await;
     for step in 1.. {
         empty(&database).await;
-        let (world, store) = (Simulated::new(|_, _| 200), database.open().await);
+        let world = Simulated::new(|_, _| 200);
         plant(&store, &world, at("https://a.example/")).await;
         store.accept(event("order.paid", None)).await.unwrap();
         let faults = Arc::new(Faults::cut_at(0));
@@ -113,7 +114,6 @@ async fn nothing_starts_under_a_lease_that_the_database_may_not_have_granted() {
         let timeout = EngineSettings::default().timeout;
         assert!(started == 0 || Timestamp(ends) > world.now() + timeout, "step {step}");
         assert!(cut || started == 1, "step {step}: with a lease it starts");
-        store.close().await;
         if !cut {
             assert!(step > 4, "only {step} steps were swept");
             break;
@@ -125,9 +125,10 @@ async fn nothing_starts_under_a_lease_that_the_database_may_not_have_granted() {
 #[tokio::test]
 async fn a_node_that_leaves_is_off_the_list_before_its_shards_are_offered() {
     let database = Database::migrated(Kind::Postgres).await;
+    let store = database.open().await;
     for step in 1.. {
         empty(&database).await;
-        let (world, store) = (Simulated::new(|_, _| 200), database.open().await);
+        let world = Simulated::new(|_, _| 200);
         let faults = Arc::new(Faults::cut_at(0));
         let mut one = node("one", &store, &world, faults.clone());
         one.claim().await.unwrap();
@@ -138,7 +139,6 @@ async fn a_node_that_leaves_is_off_the_list_before_its_shards_are_offered() {
         let free: i64 = ask(&database, free).await[0];
         let listed: i64 = ask(&database, "SELECT count(*) FROM snaphook.nodes").await[0];
         assert!(listed == 0 || free == 0, "step {step}: the others would leave half of them");
-        store.close().await;
         if !cut {
             assert_eq!((free, listed), (64, 0));
             break;
