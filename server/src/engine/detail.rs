@@ -45,7 +45,6 @@ pub struct Detail {
 #[expect(clippy::struct_field_names, reason = "the unit stands last in every name")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-#[expect(clippy::struct_field_names, reason = "stored JSON: the unit belongs to the name")]
 pub struct Parts {
     /// Asking for addresses.
     pub dns_us: u64,

@@ -43,7 +43,6 @@ pub enum Offer {
 }
 
 /// All lanes of the shards that are ours.
-#[expect(clippy::struct_field_names, reason = "`lanes` is what it has")]
 #[derive(Debug)]
 pub struct Lanes {
     by_endpoint: HashMap<EndpointId, Lane>,
