@@ -24,9 +24,13 @@ use crate::{
         Settings,
         master_key::{MasterKeyError, keyring},
     },
+    domain::{id::SecretId, tenant::TenantId},
     engine::{Engine, EngineSettings, Worker},
     manage::{Manage, OWNER_WAIT},
-    store::{Options, Store, StoreError},
+    store::{
+        Options, Store, StoreError,
+        seal::{Keyring, Place, SealError},
+    },
     telemetry::metrics::{CONTENT_TYPE, Metrics},
     world::real::{ClientError, RealWorld, chance},
 };
@@ -40,6 +44,9 @@ pub enum StartError {
     /// There is no key that seals secrets.
     #[error(transparent)]
     MasterKey(#[from] MasterKeyError),
+    /// What is sealed in the database was sealed with another key.
+    #[error("the master key does not fit the database: {0}")]
+    ForeignKey(#[from] SealError),
     /// The database.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -78,6 +85,17 @@ pub async fn bind(setting: &'static str, address: SocketAddr) -> Result<TcpListe
     taken.map_err(|cause| StartError::Listen { setting, address, cause })
 }
 
+/// Opens the first secrets there are. A server with another key would send nothing that it should,
+/// use up the attempts of what it cannot sign, and seal new secrets so that others cannot.
+async fn check_key(store: &Store, keyring: &Keyring) -> Result<(), StartError> {
+    let sealed = store.read().await?.list_sealed_secrets(SecretId(0)).await?;
+    for secret in sealed {
+        let Ok(tenant) = TenantId::parse(&secret.tenant) else { continue };
+        keyring.open(&secret.sealed, Place::of_secret(&tenant, secret.id))?;
+    }
+    Ok(())
+}
+
 impl Server {
     /// Opens the database, migrated, and everything else. `listener` is where `settings` say, or
     /// where the caller found room.
@@ -92,6 +110,7 @@ impl Server {
         let keyring = Arc::new(keyring(&settings, chance)?);
         let url = settings.database.expose();
         let store = Store::open(&url, Options { migrate: true, serve: true }).await?;
+        check_key(&store, &keyring).await?;
         let mut tx = store.begin().await?;
         tx.set_payload_limit(i32::try_from(settings.payload_bytes_max).unwrap_or(i32::MAX)).await?;
         tx.commit().await?;

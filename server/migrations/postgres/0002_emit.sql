@@ -83,13 +83,13 @@ BEGIN
         RAISE EXCEPTION 'data of % bytes: over the limit of % bytes', octet_length(payload), bytes_max
             USING ERRCODE = '22023', HINT = 'send a smaller payload with a link to the rest, or raise limits.payload';
     END IF;
-    IF key IS NOT NULL AND (key = '' OR length(key) > 256) THEN
+    IF key IS NOT NULL AND (key = '' OR length(key) > 256 OR key ~ '[\x01-\x1f\x7f]') THEN
         RAISE EXCEPTION 'key of % characters: not a dedup key', length(key)
-            USING ERRCODE = '22023', HINT = 'use 1 to 256 characters, or null for none';
+            USING ERRCODE = '22023', HINT = 'use 1 to 256 characters without control characters, or null for none';
     END IF;
-    IF version IS NOT NULL AND (version = '' OR length(version) > 64) THEN
+    IF version IS NOT NULL AND (version = '' OR length(version) > 64 OR version ~ '[\x01-\x1f\x7f]') THEN
         RAISE EXCEPTION 'version of % characters: not a version', length(version)
-            USING ERRCODE = '22023', HINT = 'use 1 to 64 characters, or null for none';
+            USING ERRCODE = '22023', HINT = 'use 1 to 64 characters without control characters, or null for none';
     END IF;
     IF traceparent IS NOT NULL AND traceparent !~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' THEN
         RAISE EXCEPTION 'traceparent %: not in the form of W3C Trace Context', quote_literal(left(traceparent, 100))

@@ -25,6 +25,19 @@ SELECT NULL AS tenant, NULL AS type, NULL AS payload, NULL AS key, NULL AS dedup
 WHERE 0;
 
 CREATE TRIGGER snaphook_accept_insert INSTEAD OF INSERT ON snaphook_accept BEGIN
+    -- A blob, or a text with a zero byte in it, would pass the rules below and break every reader.
+    SELECT RAISE(ABORT, 'tenant: pass text, not a number or a blob, without a zero byte')
+    WHERE typeof(NEW.tenant) NOT IN ('text', 'null') OR length(CAST(NEW.tenant AS BLOB)) <> length(NEW.tenant);
+    SELECT RAISE(ABORT, 'type: pass text, not a number or a blob, without a zero byte')
+    WHERE typeof(NEW.type) NOT IN ('text', 'null') OR length(CAST(NEW.type AS BLOB)) <> length(NEW.type);
+    SELECT RAISE(ABORT, 'key: pass text, not a number or a blob, without control characters')
+    WHERE typeof(NEW.key) NOT IN ('text', 'null') OR instr(CAST(NEW.key AS BLOB), x'00')
+        OR NEW.key GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*';
+    SELECT RAISE(ABORT, 'version: pass text, not a number or a blob, without control characters')
+    WHERE typeof(NEW.version) NOT IN ('text', 'null') OR instr(CAST(NEW.version AS BLOB), x'00')
+        OR NEW.version GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*';
+    SELECT RAISE(ABORT, 'traceparent: pass text, not a number or a blob')
+    WHERE typeof(NEW.traceparent) NOT IN ('text', 'null');
     SELECT RAISE(ABORT, 'tenant: use 1 to 128 letters, digits, _ or -')
     WHERE NEW.tenant IS NULL OR length(NEW.tenant) NOT BETWEEN 1 AND 128
         OR NEW.tenant GLOB '*[^A-Za-z0-9_-]*';
@@ -96,6 +109,12 @@ SELECT NULL AS tenant, NULL AS type, NULL AS data, NULL AS key, NULL AS version,
 WHERE 0;
 
 CREATE TRIGGER snaphook_outbox_insert INSTEAD OF INSERT ON snaphook_outbox BEGIN
+    -- Other programs may put bytes into a text that are no UTF-8; there is no way here to tell
+    -- them from letters, so letters stay within ASCII.
+    SELECT RAISE(ABORT, 'key: use printable ASCII characters here; over HTTP others are taken too')
+    WHERE NEW.key GLOB '*[^ -~]*';
+    SELECT RAISE(ABORT, 'version: use printable ASCII characters here; over HTTP others are taken too')
+    WHERE NEW.version GLOB '*[^ -~]*';
     SELECT RAISE(ABORT, 'occurred_at: pass a time that SQLite reads, such as 2026-11-30T12:34:56Z, or null for none')
     WHERE NEW.occurred_at IS NOT NULL AND strftime('%s', NEW.occurred_at) IS NULL;
     INSERT INTO snaphook_accept

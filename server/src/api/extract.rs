@@ -96,6 +96,14 @@ pub fn is_json(content_type: &str) -> bool {
 
 /// Reads JSON. A text that is none is a 400; one that does not fit is a 422 with the field.
 pub fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    if first
+        .is_some_and(|byte| matches!(byte, b'[' | b'"' | b't' | b'f' | b'n' | b'0'..=b'9' | b'-'))
+    {
+        // serde would take an array for an object, its members in order.
+        let problem = "the body must be a JSON object, with its fields by name";
+        return Err(ApiError::invalid(vec![Problem::new("body", problem)]));
+    }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let read = serde_path_to_error::deserialize(&mut deserializer);
     let value = read.map_err(|error| {
@@ -114,7 +122,7 @@ fn json_error(path: &str, error: &serde_json::Error) -> ApiError {
     let text = error.to_string();
     let problem = text.split(" at line ").next().unwrap_or(&text);
     // For these serde's path ends above the field itself.
-    let named = ["unknown field `", "missing field `"]
+    let named = ["unknown field `", "missing field `", "duplicate field `"]
         .iter()
         .find_map(|start| problem.strip_prefix(start)?.split('`').next());
     let above = if path == "." { "" } else { path };

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::limits::SCHEMA_BYTES_MAX;
 
 mod cost;
+mod recursion;
 
 /// Problems that are told of one payload. Whoever mends these will see the rest next.
 pub const PROBLEMS_MAX: usize = 20;
@@ -28,6 +29,8 @@ const MESSAGE_CHARS_MAX: usize = 300;
 pub struct Schema {
     source: Value,
     validator: Validator,
+    /// How deep a payload may be nested, where the schema refers to itself.
+    depth_max: Option<usize>,
 }
 
 /// One thing that is wrong with a payload, or with a schema.
@@ -57,7 +60,8 @@ impl Schema {
                     problem: shortened(error.to_string()),
                 },
             )?;
-        Ok(Self { source: source.clone(), validator })
+        let depth_max = recursion::depth_max(source);
+        Ok(Self { source: source.clone(), validator, depth_max })
     }
 
     /// The JSON that it was read from.
@@ -75,6 +79,13 @@ impl Schema {
                 return vec![SchemaProblem { path: String::new(), problem }];
             }
         };
+        if let Some(most) = self.depth_max.filter(|most| recursion::depth_of(&payload) > *most) {
+            let problem = format!(
+                "it is nested deeper than {most} levels, which is the most for a schema that \
+                 refers to itself in so many ways"
+            );
+            return vec![SchemaProblem { path: String::new(), problem }];
+        }
         let problems = self.validator.iter_errors(&payload).take(PROBLEMS_MAX);
         problems
             .map(|error| SchemaProblem {
@@ -118,6 +129,18 @@ mod tests {
 
     fn problems(schema: &Value, payload: &str) -> Vec<SchemaProblem> {
         Schema::compile(schema).unwrap().check(payload.as_bytes())
+    }
+
+    #[test]
+    fn a_schema_that_refers_to_itself_twice_never_runs_for_long() {
+        let bomb = json!({"properties": {"a": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}});
+        let schema = Schema::compile(&bomb).unwrap();
+        let nested = |levels| format!("{}{{}}{}", "{\"a\":".repeat(levels), "}".repeat(levels));
+
+        assert_eq!(schema.check(nested(8).as_bytes()), []);
+        let problems = schema.check(nested(60).as_bytes());
+
+        assert!(problems[0].problem.contains("deeper than 9 levels"), "{problems:?}");
     }
 
     #[test]

@@ -127,13 +127,13 @@ impl Engine {
                     endpoint,
                     base_url: &self.settings.base_url,
                 };
-                prepare(&parcel, now).map_err(|error| error.to_string())
+                prepare(&parcel, now).map_err(|error| (Plain::InvalidRequest, error.to_string()))
             }
-            Err(problem) => Err(problem.clone()),
+            Err(unready) => Err((unready.reason, unready.detail.clone())),
         };
         match request {
             Ok(request) => self.world.send(request).await,
-            Err(problem) => failed(Plain::InvalidRequest, problem, Duration::ZERO),
+            Err((reason, problem)) => failed(reason, problem, Duration::ZERO),
         }
     }
 

@@ -21,6 +21,7 @@ use crate::{
         filter::Filter,
         final_statuses::FinalStatuses,
         id::EndpointId,
+        outcome::Plain,
         retry::RetrySchedule,
         time::Timestamp,
     },
@@ -34,7 +35,7 @@ const STALE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct LiveEndpoint {
     /// Requests are made of this; or why none can be.
-    pub ready: Result<ReadyEndpoint, String>,
+    pub ready: Result<ReadyEndpoint, Unready>,
     /// Its own ladder, or the operator's.
     pub schedule: RetrySchedule,
     /// Statuses that end a delivery at once.
@@ -45,6 +46,28 @@ pub struct LiveEndpoint {
     pub lane: LaneSettings,
     /// Whether it was deleted: what still waits is for the upkeep to cancel.
     pub deleted: bool,
+}
+
+/// Why no request can be made for an endpoint.
+#[derive(Clone, Debug)]
+pub struct Unready {
+    /// Whose fault it is: `invalid_request` is its owner's, `internal` the operator's.
+    pub reason: Plain,
+    /// In words, for those who may see the endpoint.
+    pub detail: String,
+}
+
+impl Unready {
+    fn invalid(problem: impl ToString) -> Self {
+        Self { reason: Plain::InvalidRequest, detail: problem.to_string() }
+    }
+
+    /// What is wrong goes to the log; an endpoint's owner could not mend it.
+    fn internal(endpoint: EndpointId, problem: &str) -> Self {
+        tracing::error!(%endpoint, "no request can be made for an endpoint: {problem}");
+        let detail = "a defect or a shortage of snaphook; its log has more".to_owned();
+        Self { reason: Plain::Internal, detail }
+    }
 }
 
 /// The endpoints that were asked for, as of some epoch of the configuration.
@@ -159,18 +182,17 @@ impl Engine {
             FinalStatuses::from_texts(&settings.final_statuses).unwrap_or_default();
         let filter = Filter::parse_setting(&settings.filter);
         let ready = || {
-            let secrets = self.open(&row, &mut settings, &secrets)?;
-            ReadyEndpoint::new(&settings, secrets, self.settings.timeout)
-                .map_err(|error| error.to_string())
+            let secrets = self
+                .open(&row, &mut settings, &secrets)
+                .map_err(|problem| Unready::internal(row.id, &problem))?;
+            ReadyEndpoint::new(&settings, secrets, self.settings.timeout).map_err(Unready::invalid)
         };
         // What an endpoint brings along (certificates, keys) must not end the whole pipeline.
-        let ready = catch_unwind(AssertUnwindSafe(ready)).unwrap_or_else(|_| {
-            tracing::error!(endpoint = %row.id, "the settings of an endpoint made us panic");
-            Err("a defect of snaphook; its log has more".to_owned())
-        });
+        let ready = catch_unwind(AssertUnwindSafe(ready))
+            .unwrap_or_else(|_| Err(Unready::internal(row.id, "its settings made us panic")));
         let (ready, filter) = match filter {
             Ok(filter) => (ready, filter),
-            Err(error) => (Err(error.to_string()), None),
+            Err(error) => (Err(Unready::invalid(error)), None),
         };
         let deleted = row.deleted_at.is_some();
         Ok(LiveEndpoint { ready, schedule, final_statuses, filter, lane, deleted })

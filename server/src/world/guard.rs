@@ -217,7 +217,10 @@ fn check_name(host: &str, internal: bool) -> Result<(), Blocked> {
         return Ok(());
     }
     let verdict = Verdict::Name;
-    let sentence = format!("{host} is {} ({why}); use the full public name", verdict.sentence());
+    let sentence = format!(
+        "{host} is {} ({why}); use the full public name, or have the operator set reach to internal",
+        verdict.sentence()
+    );
     Err(Blocked { verdict, sentence })
 }
 
@@ -231,7 +234,7 @@ fn describe(host: &str, address: IpAddr) -> String {
 
 fn refused(host: &str, address: IpAddr, verdict: Verdict) -> Blocked {
     let sentence = format!(
-        "{} is {}; the host must have public addresses only",
+        "{} is {}; the host must have public addresses only, unless the operator sets reach to internal",
         describe(host, address),
         verdict.sentence()
     );

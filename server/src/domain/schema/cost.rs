@@ -31,8 +31,7 @@ const REFERENCES: &[&str] = &["$ref", "$dynamicRef", "$recursiveRef"];
 
 /// Says what is wrong if the work is without bounds.
 pub(super) fn check(root: &Value) -> Result<(), String> {
-    let mut cost = Cost { root, named: HashMap::new(), known: HashMap::new() };
-    cost.find_names(root);
+    let mut cost = Cost::new(root);
     let mut subschemas = vec![root];
     while let Some(value) = subschemas.pop() {
         let applied = cost.of(value, 0)?;
@@ -51,7 +50,8 @@ pub(super) fn check(root: &Value) -> Result<(), String> {
     Ok(())
 }
 
-struct Cost<'a> {
+/// A schema whose references can be followed.
+pub(super) struct Cost<'a> {
     root: &'a Value,
     /// Schemas by their `$id`, `id`, `$anchor` and `$dynamicAnchor`.
     named: HashMap<&'a str, &'a Value>,
@@ -59,7 +59,34 @@ struct Cost<'a> {
     known: HashMap<*const Value, Option<u64>>,
 }
 
+/// The names that a schema refers to.
+pub(super) fn references(schema: &Value) -> impl Iterator<Item = &str> {
+    REFERENCES.iter().filter_map(|keyword| schema.get(keyword)?.as_str())
+}
+
+/// The schemas inside of one that apply to the same value.
+pub(super) fn in_place(schema: &Value) -> impl Iterator<Item = &Value> {
+    IN_PLACE.iter().filter_map(|keyword| Some((keyword, schema.get(keyword)?))).flat_map(
+        |(keyword, value)| -> Vec<&Value> {
+            match value {
+                Value::Array(schemas) => schemas.iter().collect(),
+                Value::Object(schemas) if keyword.starts_with("depende") => {
+                    schemas.values().collect()
+                }
+                schema => vec![schema],
+            }
+        },
+    )
+}
+
 impl<'a> Cost<'a> {
+    /// Knows the names of all schemas in `root`.
+    pub(super) fn new(root: &'a Value) -> Self {
+        let mut cost = Self { root, named: HashMap::new(), known: HashMap::new() };
+        cost.find_names(root);
+        cost
+    }
+
     fn find_names(&mut self, root: &'a Value) {
         let mut values = vec![root];
         while let Some(value) = values.pop() {
@@ -81,7 +108,9 @@ impl<'a> Cost<'a> {
     /// How many schemas apply to a value to which this one does. A cycle counts once, as the
     /// validator stops at it.
     fn of(&mut self, schema: &'a Value, depth: usize) -> Result<u64, String> {
-        let Value::Object(members) = schema else { return Ok(1) };
+        if !schema.is_object() {
+            return Ok(1);
+        }
         let place = std::ptr::from_ref(schema);
         if let Some(known) = self.known.get(&place) {
             return Ok(known.unwrap_or(1));
@@ -92,31 +121,18 @@ impl<'a> Cost<'a> {
             ));
         }
         self.known.insert(place, None);
+        let referred: Vec<&Value> =
+            references(schema).filter_map(|name| self.target(name)).collect();
         let mut total: u64 = 1;
-        for (keyword, value) in members {
-            let applied: Vec<&Value> = if REFERENCES.contains(&keyword.as_str()) {
-                value.as_str().and_then(|name| self.target(name)).into_iter().collect()
-            } else if IN_PLACE.contains(&keyword.as_str()) {
-                match value {
-                    Value::Array(schemas) => schemas.iter().collect(),
-                    Value::Object(schemas) if keyword.starts_with("depende") => {
-                        schemas.values().collect()
-                    }
-                    schema => vec![schema],
-                }
-            } else {
-                continue;
-            };
-            for schema in applied {
-                total = total.saturating_add(self.of(schema, depth + 1)?);
-            }
+        for applied in in_place(schema).chain(referred) {
+            total = total.saturating_add(self.of(applied, depth + 1)?);
         }
         self.known.insert(place, Some(total));
         Ok(total)
     }
 
     /// The schema that a reference means, if it is in this document.
-    fn target(&self, reference: &str) -> Option<&'a Value> {
+    pub(super) fn target(&self, reference: &str) -> Option<&'a Value> {
         let (document, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let document = if document.is_empty() { Some(self.root) } else { self.by_name(document) };
         match fragment {

@@ -213,3 +213,24 @@ fn a_port_that_is_taken_is_named_with_a_remedy() {
     assert!(ended.err.contains(&format!("cannot listen on {address}")), "{ended:?}");
     assert!(ended.err.contains("--listen takes another address"), "{ended:?}");
 }
+
+/// Another key would sign nothing, use up attempts, and seal new secrets against the others.
+#[tokio::test]
+async fn a_master_key_that_opens_nothing_here_is_refused_at_the_start() {
+    on_both(async |database| {
+        let right = program(database);
+        let key = operator_key(&right);
+        let (running, address) = serve(&right);
+        Receiver::new(&right, &address, &key);
+        running.signal("TERM");
+        running.end();
+
+        let wrong = program(database).with("SNAPHOOK_MASTER_KEY", &KEY.replace("00", "ff"));
+        let ended = wrong.run(&["serve"]);
+
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(ended.err.contains("the master key does not fit the database"), "{ended:?}");
+        assert!(ended.err.contains("master_keys_old"), "{ended:?}");
+    })
+    .await;
+}
