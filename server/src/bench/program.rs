@@ -20,7 +20,7 @@ use super::{
 use crate::world::real::monotonic;
 
 /// How long it may take to start, and later for the last result to be on record.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How often to ask it.
 const ASK_EVERY: Duration = Duration::from_millis(2);

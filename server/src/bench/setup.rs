@@ -104,7 +104,7 @@ impl Fixture {
 
     /// Makes what `plan` needs. All endpoints are the receiver at `sink`.
     pub async fn prepare(&mut self, plan: &Plan, sink: SocketAddr) -> anyhow::Result<()> {
-        let database = self.cluster.create(&self.name("postgres"), None).await?;
+        let database = self.cluster.create(&Self::name("postgres"), None).await?;
         let api_key = configure(&database, sink, &[ONE, TEN]).await?;
         database.run(REFERENCE).await?;
         // Nobody's plans are made on a database that was never analyzed, or not for long.
@@ -130,7 +130,7 @@ impl Fixture {
         let count = self.copies.fetch_add(1, Ordering::Relaxed);
         let database = match &prepared.database {
             Database::Postgres { name, .. } => {
-                self.cluster.create(&self.name(&count.to_string()), Some(name)).await?
+                self.cluster.create(&Self::name(&count.to_string()), Some(name)).await?
             }
             Database::Sqlite(from) => {
                 let to = self.folder.join(format!("copy-{count}.db"));
@@ -144,7 +144,7 @@ impl Fixture {
     /// Removes all that was made, also what a measurement that failed left behind.
     pub async fn remove(self) -> anyhow::Result<()> {
         for count in 0..self.copies.load(Ordering::Relaxed) {
-            self.cluster.drop(&self.name(&count.to_string())).await?;
+            self.cluster.drop(&Self::name(&count.to_string())).await?;
         }
         for (_, prepared) in self.made {
             prepared.database.remove(&self.cluster).await?;
@@ -152,7 +152,7 @@ impl Fixture {
         Ok(())
     }
 
-    fn name(&self, what: &str) -> String {
+    fn name(what: &str) -> String {
         format!("snaphook_bench_{}_{what}", std::process::id())
     }
 }

@@ -58,7 +58,7 @@ pub struct Unready {
 }
 
 impl Unready {
-    fn invalid(problem: impl ToString) -> Self {
+    fn invalid(problem: &impl ToString) -> Self {
         Self { reason: Plain::InvalidRequest, detail: problem.to_string() }
     }
 
@@ -185,14 +185,15 @@ impl Engine {
             let secrets = self
                 .open(&row, &mut settings, &secrets)
                 .map_err(|problem| Unready::internal(row.id, &problem))?;
-            ReadyEndpoint::new(&settings, secrets, self.settings.timeout).map_err(Unready::invalid)
+            ReadyEndpoint::new(&settings, secrets, self.settings.timeout)
+                .map_err(|error| Unready::invalid(&error))
         };
         // What an endpoint brings along (certificates, keys) must not end the whole pipeline.
         let ready = catch_unwind(AssertUnwindSafe(ready))
             .unwrap_or_else(|_| Err(Unready::internal(row.id, "its settings made us panic")));
         let (ready, filter) = match filter {
             Ok(filter) => (ready, filter),
-            Err(error) => (Err(Unready::invalid(error)), None),
+            Err(error) => (Err(Unready::invalid(&error)), None),
         };
         let deleted = row.deleted_at.is_some();
         Ok(LiveEndpoint { ready, schedule, final_statuses, filter, lane, deleted })

@@ -2,7 +2,6 @@
 //! program. One binary, because each link of it costs seconds. Pure rules are tested beside their
 //! code in `src`.
 #![expect(clippy::unwrap_used, reason = "a test may panic, and says where")]
-#![expect(clippy::unchecked_time_subtraction, reason = "a test may panic, and says where")]
 #![expect(clippy::similar_names, reason = "a receiver and what it received are our words")]
 
 mod doors;

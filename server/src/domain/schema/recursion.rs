@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::cost::{Cost, in_place, references};
 
 /// Evaluations that one check may come to: about a second at worst.
-const WORK_MAX: f64 = 1e6;
+const WORK_MAX: u64 = 1_000_000;
 
 /// The depth to which a payload may be nested; `None` where the schema sets no bound, as it does
 /// not refer to itself more than once.
@@ -23,16 +23,13 @@ pub(super) fn depth_max(root: &Value) -> Option<usize> {
         .collect();
     let mut counted = HashMap::new();
     let ways = nodes.iter().map(|node| ways(&cost, node, &cyclic, &mut counted)).max()?;
-    let branches = cyclic.len() as f64 * ways as f64;
-    if branches <= 1.0 {
+    let branches = u64::try_from(cyclic.len()).unwrap_or(u64::MAX).saturating_mul(ways);
+    if branches <= 1 {
         return None;
     }
-    let depth = (WORK_MAX.ln() / branches.ln()).floor();
-    // A logarithm of at most 1e6 to a base of at least 2 is between 0 and 20.
-    (1..=20)
-        .rev()
-        .find(|levels| f64::from(*levels) <= depth)
-        .map_or(Some(1), |levels: i32| usize::try_from(levels).ok())
+    // The deepest of which the work is still allowed; a flat object always is.
+    let fits = |depth: &u32| branches.checked_pow(*depth).is_some_and(|work| work <= WORK_MAX);
+    (1..=20).rev().find(fits).map_or(Some(1), |depth| usize::try_from(depth).ok())
 }
 
 /// How deep a value is nested: 0 for a number, 1 for a flat object.
