@@ -12,6 +12,7 @@ mod event_types;
 mod events;
 mod grants;
 mod idempotency;
+mod plans;
 mod queue;
 mod secrets;
 mod shards;
