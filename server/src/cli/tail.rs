@@ -6,6 +6,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use serde_json::Value;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use url::Url;
 
 use super::{
@@ -29,6 +30,8 @@ pub async fn follow(
     columns: &[Column],
     output: &mut Output,
 ) -> anyhow::Result<Exit> {
+    // Made once: one made for each pause would not hear what came between two of them.
+    let mut interrupts = signal(SignalKind::interrupt())?;
     let mut known: Option<HashSet<String>> = None;
     loop {
         let page = client.page(url, PAGE).await?;
@@ -50,16 +53,16 @@ pub async fn follow(
             output.follow(columns, item)?;
         }
         known = Some(names);
-        if !pause(PAUSE).await {
+        if !pause(PAUSE, &mut interrupts).await {
             return Ok(Exit::Done);
         }
     }
 }
 
 /// Waits; `false` when interrupted.
-async fn pause(time: Duration) -> bool {
+async fn pause(time: Duration, interrupts: &mut Signal) -> bool {
     tokio::select! {
-        _ = tokio::signal::ctrl_c() => false,
+        _ = interrupts.recv() => false,
         () = super::wait::wait(time) => true,
     }
 }
