@@ -117,13 +117,22 @@ impl Tx {
     }
 }
 
-const SETTLE: &str = "WITH u AS (
+/// The columns of a batch as the rows `u`, in the order in which `bind_batch` binds them.
+macro_rules! batch {
+    () => {
+        "WITH u AS (
     SELECT * FROM unnest($1::text[]::tid[], $2::int8[], $3::int8[], $4::int4[], $5::int4[], $6::int4[],
         $7::timestamptz[], $8::timestamptz[], $9::text[], $10::int2[], $11::int2[], $12::bool[],
         $13::int2[], $14::text[], $15::int8[], $16::text[], $17::bytea[])
     AS u (slot, event_id, endpoint_id, run, attempt, rung, due_at, started_at, tenant, outcome, cause,
         sent, status, reason, duration_us, detail, response)
-), gone AS (
+)"
+    };
+}
+
+const SETTLE: &str = concat!(
+    batch!(),
+    ", gone AS (
     DELETE FROM snaphook.queue q USING u
     WHERE q.ctid = u.slot AND q.event_id = u.event_id AND q.endpoint_id = u.endpoint_id
         AND q.run = u.run AND q.attempt = u.attempt AND u.outcome <> 0
@@ -150,26 +159,24 @@ const SETTLE: &str = "WITH u AS (
     WHERE u.outcome = 2
     ON CONFLICT DO NOTHING
 )
-SELECT event_id, endpoint_id, slot FROM settled";
+SELECT event_id, endpoint_id, slot FROM settled"
+);
 
-const ADD_LATE: &str = "WITH u AS (
-    SELECT * FROM unnest($1::text[], $2::int8[], $3::int8[], $4::int4[], $5::int4[], $6::int4[],
-        $7::timestamptz[], $8::timestamptz[], $9::text[], $10::int2[], $11::int2[], $12::bool[],
-        $13::int2[], $14::text[], $15::int8[], $16::text[], $17::bytea[])
-    AS u (slot, event_id, endpoint_id, run, attempt, rung, due_at, started_at, tenant, outcome, cause,
-        sent, status, reason, duration_us, detail, response)
-)
+const ADD_LATE: &str = concat!(
+    batch!(),
+    "
 INSERT INTO snaphook.attempts (event_id, endpoint_id, n, started_at, run, tenant, outcome, cause,
     sent, status, reason, duration_us, detail, response)
 SELECT u.event_id, u.endpoint_id, u.attempt + 1, u.started_at, u.run, u.tenant, $18, NULL,
     u.sent, u.status, u.reason, u.duration_us, u.detail, u.response
 FROM u
 ON CONFLICT DO NOTHING
-RETURNING n";
+RETURNING n"
+);
 
 type PgQuery<'q, O> = sqlx::query::QueryAs<'q, sqlx::Postgres, O, sqlx::postgres::PgArguments>;
 
-/// Binds the columns of a batch, in the order of [`SETTLE`].
+/// Binds the columns of a batch, in the order of `batch!`.
 fn bind_batch<'q, O>(query: PgQuery<'q, O>, batch: &[&'q Finished]) -> PgQuery<'q, O> {
     macro_rules! column {
         ($one:ident, $value:expr) => {
