@@ -63,7 +63,8 @@ END $$;
 
 -- Refuses what no door takes. 22023 is invalid_parameter_value.
 CREATE FUNCTION snaphook.check_event(
-    tenant text, type text, payload bytea, key text, version text, traceparent text, bytes_max integer
+    tenant text, type text, payload bytea, key text, version text, occurred_at timestamptz, traceparent text,
+    bytes_max integer
 ) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     IF tenant IS NULL OR tenant !~ '^[A-Za-z0-9_-]{1,128}$' THEN
@@ -83,13 +84,21 @@ BEGIN
         RAISE EXCEPTION 'data of % bytes: over the limit of % bytes', octet_length(payload), bytes_max
             USING ERRCODE = '22023', HINT = 'send a smaller payload with a link to the rest, or raise limits.payload';
     END IF;
-    IF key IS NOT NULL AND (key = '' OR length(key) > 256 OR key ~ '[\x01-\x1f\x7f]') THEN
-        RAISE EXCEPTION 'key of % characters: not a dedup key', length(key)
-            USING ERRCODE = '22023', HINT = 'use 1 to 256 characters without control characters, or null for none';
+    IF key IS NOT NULL AND (key = '' OR octet_length(key) > 256 OR key ~ '[\u0001-\u001f\u007f-\u009f]') THEN
+        RAISE EXCEPTION 'key % of % bytes: not a dedup key', quote_literal(left(key, 60)), octet_length(key)
+            USING ERRCODE = '22023', HINT = 'use 1 to 256 bytes without control characters, or null for none';
     END IF;
-    IF version IS NOT NULL AND (version = '' OR length(version) > 64 OR version ~ '[\x01-\x1f\x7f]') THEN
-        RAISE EXCEPTION 'version of % characters: not a version', length(version)
-            USING ERRCODE = '22023', HINT = 'use 1 to 64 characters without control characters, or null for none';
+    IF version IS NOT NULL
+        AND (version = '' OR octet_length(version) > 64 OR version ~ '[\u0001-\u001f\u007f-\u009f]')
+    THEN
+        RAISE EXCEPTION 'version % of % bytes: not a version', quote_literal(left(version, 60)), octet_length(version)
+            USING ERRCODE = '22023', HINT = 'use 1 to 64 bytes without control characters, or null for none';
+    END IF;
+    -- The infinities and years of five digits have no form in RFC 3339.
+    IF occurred_at < '0001-01-01 00:00:00+00' OR occurred_at >= '10000-01-01 00:00:00+00' THEN
+        RAISE EXCEPTION 'occurred_at %: outside of the years 1 to 9999', occurred_at
+            USING ERRCODE = '22023',
+                  HINT = 'pass a time from 0001-01-01T00:00:00Z to 9999-12-31T23:59:59.999999Z, or null for now';
     END IF;
     IF traceparent IS NOT NULL AND traceparent !~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' THEN
         RAISE EXCEPTION 'traceparent %: not in the form of W3C Trace Context', quote_literal(left(traceparent, 100))
@@ -121,7 +130,8 @@ DECLARE
 BEGIN
     SELECT i.payload_bytes_max INTO bytes_max FROM snaphook.install i;
     PERFORM snaphook.check_event(
-        accept.tenant, accept.type, accept.payload, accept.key, accept.version, accept.traceparent, bytes_max);
+        accept.tenant, accept.type, accept.payload, accept.key, accept.version, accept.occurred_at,
+        accept.traceparent, bytes_max);
     made := snaphook.id_at(snaphook.micros());
     IF accept.dedup IS NOT NULL THEN
         INSERT INTO snaphook.keys (tenant, key, event_id, created_at)
@@ -249,7 +259,8 @@ BEGIN
             USING ERRCODE = '22023', HINT = 'pass one element an event in each array, or null for none';
     END IF;
     SELECT i.payload_bytes_max INTO bytes_max FROM snaphook.install i;
-    PERFORM snaphook.check_event(tenants[n], types[n], payloads[n], keys[n], versions[n], traceparents[n], bytes_max)
+    PERFORM snaphook.check_event(
+        tenants[n], types[n], payloads[n], keys[n], versions[n], occurred[n], traceparents[n], bytes_max)
     FROM generate_series(1, many) n;
     SELECT array_agg(snaphook.id_at(start + n) ORDER BY n) INTO ids FROM generate_series(1, many) n;
     firsts := ids;

@@ -48,10 +48,10 @@ CREATE TRIGGER snaphook_accept_insert INSTEAD OF INSERT ON snaphook_accept BEGIN
     WHERE NEW.payload IS NULL;
     SELECT RAISE(ABORT, 'data: over limits.payload; send a smaller payload with a link to the rest, or raise the limit')
     WHERE length(CAST(NEW.payload AS BLOB)) > (SELECT payload_bytes_max FROM snaphook_install);
-    SELECT RAISE(ABORT, 'key: use 1 to 256 characters, or null for none')
-    WHERE NEW.key IS NOT NULL AND length(NEW.key) NOT BETWEEN 1 AND 256;
-    SELECT RAISE(ABORT, 'version: use 1 to 64 characters, or null for none')
-    WHERE NEW.version IS NOT NULL AND length(NEW.version) NOT BETWEEN 1 AND 64;
+    SELECT RAISE(ABORT, 'key: use 1 to 256 bytes, or null for none')
+    WHERE NEW.key IS NOT NULL AND length(CAST(NEW.key AS BLOB)) NOT BETWEEN 1 AND 256;
+    SELECT RAISE(ABORT, 'version: use 1 to 64 bytes, or null for none')
+    WHERE NEW.version IS NOT NULL AND length(CAST(NEW.version AS BLOB)) NOT BETWEEN 1 AND 64;
     SELECT RAISE(ABORT, 'traceparent: pass 00-<32 hex>-<16 hex>-<2 hex>, or null for none')
     WHERE NEW.traceparent IS NOT NULL AND (length(NEW.traceparent) <> 55
         OR NEW.traceparent GLOB '*[^0-9a-f-]*' OR substr(NEW.traceparent, 3, 1) || substr(NEW.traceparent, 36, 1)
@@ -117,6 +117,8 @@ CREATE TRIGGER snaphook_outbox_insert INSTEAD OF INSERT ON snaphook_outbox BEGIN
     WHERE NEW.version GLOB '*[^ -~]*';
     SELECT RAISE(ABORT, 'occurred_at: pass a time that SQLite reads, such as 2026-11-30T12:34:56Z, or null for none')
     WHERE NEW.occurred_at IS NOT NULL AND strftime('%s', NEW.occurred_at) IS NULL;
+    SELECT RAISE(ABORT, 'occurred_at: pass a time from 0001-01-01T00:00:00Z to 9999-12-31T23:59:59.999Z, or null for now')
+    WHERE CAST(strftime('%s', NEW.occurred_at) AS INTEGER) NOT BETWEEN -62135596800 AND 253402300799;
     INSERT INTO snaphook_accept
         (tenant, type, payload, key, dedup, version, occurred_at, traceparent, content_type, door, checked)
     VALUES

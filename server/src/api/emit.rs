@@ -27,7 +27,7 @@ use crate::{
         event::Door,
         event_type::EventType,
         id::EventId,
-        limits::{KEY_BYTES_MAX, VERSION_BYTES_MAX, check_text, check_traceparent},
+        limits::{KEY_BYTES_MAX, VERSION_BYTES_MAX, check_text, check_time, check_traceparent},
         problem::Problem,
         tenant::TenantId,
         time::Timestamp,
@@ -37,9 +37,6 @@ use crate::{
 
 /// Bytes that the JSON around the data of one event may take.
 const AROUND_BYTES_MAX: usize = 64 * 1024;
-
-/// 0001-01-01T00:00:00Z. PostgreSQL ends 4,713 years before it; nobody has events from then.
-const YEAR_1: Timestamp = Timestamp::from_seconds(-62_135_596_800);
 
 /// An event.
 #[derive(Deserialize, ToSchema)]
@@ -163,9 +160,8 @@ impl Api {
             let wrong = text.as_deref().map(|text| check_text(text, most));
             problems.extend(wrong.and_then(Result::err).map(|why| Problem::new(field, why)));
         }
-        if let Some(time) = texts.occurred_at.filter(|time| *time < YEAR_1) {
-            problems.push(Problem::new("occurred_at", format!("{time} is before the year 1")));
-        }
+        let wrong = texts.occurred_at.map(check_time).and_then(Result::err);
+        problems.extend(wrong.map(|why| Problem::new("occurred_at", why)));
         let traceparent = texts.traceparent.as_deref().map(check_traceparent);
         let wrong = traceparent.and_then(Result::err);
         problems.extend(wrong.map(|why| Problem::new("traceparent", why)));

@@ -8,17 +8,11 @@ use serde::Serialize;
 
 use super::{
     event_type::EventType,
-    limits::{KEY_BYTES_MAX, VERSION_BYTES_MAX, check_text, check_traceparent},
+    limits::{KEY_BYTES_MAX, VERSION_BYTES_MAX, check_text, check_time, check_traceparent},
     problem::Problem,
     tenant::TenantId,
     time::Timestamp,
 };
-
-/// The last moment that both databases and RFC 3339 can write: 9999-12-31T23:59:59.999999Z.
-const LAST_MOMENT: Timestamp = Timestamp(253_402_300_799_999_999);
-
-/// The first: 0000-01-01T00:00:00Z.
-const FIRST_MOMENT: Timestamp = Timestamp(-62_167_219_200_000_000);
 
 /// An event that is about to be emitted. Whose it is, what happened and the data are needed;
 /// the rest may be left out.
@@ -122,13 +116,6 @@ fn check_data(data: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn check_time(time: Timestamp) -> Result<(), String> {
-    if (FIRST_MOMENT..=LAST_MOMENT).contains(&time) {
-        return Ok(());
-    }
-    Err(format!("{time} is outside of the years 0 to 9999"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,8 +133,8 @@ mod tests {
             (good(), None, "the least"),
             (good().key("k").version("1").traceparent(TRACE), None, "all of it"),
             (good().occurred_at(Timestamp(-1)), None, "before 1970"),
-            (good().occurred_at(FIRST_MOMENT), None, "the first moment"),
-            (good().occurred_at(LAST_MOMENT), None, "the last moment"),
+            (good().occurred_at(Timestamp::FIRST), None, "the first moment"),
+            (good().occurred_at(Timestamp::LAST), None, "the last moment"),
             (Emit::new("", "a", "{}"), Some("tenant"), "empty"),
             (Emit::new("a b", "a", "{}"), Some("tenant"), "a blank"),
             (Emit::new("acme", "order..paid", "{}"), Some("type"), "an empty part"),

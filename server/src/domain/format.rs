@@ -98,9 +98,7 @@ impl EventView<'_> {
     /// `occurred_at` if it was given, else when the event was accepted. A time that RFC 3339 has
     /// no digits for (before the year 1, after 9999) counts as not given.
     pub fn time(&self) -> Timestamp {
-        const FIRST: i64 = -62_135_596_800;
-        const LAST: i64 = 253_402_300_799;
-        let writable = |time: &Timestamp| (FIRST..=LAST).contains(&time.seconds());
+        let writable = |time: &Timestamp| (Timestamp::FIRST..=Timestamp::LAST).contains(time);
         self.occurred_at.filter(writable).unwrap_or_else(|| self.id.created_at())
     }
 

@@ -1,6 +1,8 @@
 //! Limits of what comes in, each with its reason. Limits that belong to one thing stand beside
 //! it: of URLs in `url.rs`, of filters in `filter.rs`, of ladders in `retry.rs`.
 
+use super::time::Timestamp;
+
 /// Bytes of a payload, unless `limits.payload` says otherwise: what most receivers take; larger
 /// things are better fetched from a link in the event.
 pub const PAYLOAD_BYTES_DEFAULT: usize = 1024 * 1024;
@@ -84,6 +86,15 @@ pub fn check_traceparent(text: &str) -> Result<(), String> {
     Err("it is not in the form of W3C Trace Context; write 00-<32 hex>-<16 hex>-<2 hex>, or \
          leave it out"
         .to_owned())
+}
+
+/// Checks when something happened: within what RFC 3339 and both databases can write.
+pub fn check_time(time: Timestamp) -> Result<(), String> {
+    let (first, last) = (Timestamp::FIRST, Timestamp::LAST);
+    if (first..=last).contains(&time) {
+        return Ok(());
+    }
+    Err(format!("{time} is outside of the years 1 to 9999; use a time from {first} to {last}"))
 }
 
 #[cfg(test)]

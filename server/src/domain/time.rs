@@ -2,13 +2,23 @@
 
 use std::{fmt, ops, time::Duration};
 
+use jiff::{SignedDuration, civil, fmt::temporal::Pieces};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 /// Microseconds since 1970-01-01 UTC, the finest grain that PostgreSQL keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 
+/// 1970-01-01T00:00:00, from which [`Timestamp`] counts.
+const ORIGIN: civil::DateTime = civil::date(1970, 1, 1).at(0, 0, 0, 0);
+
 impl Timestamp {
+    /// 0001-01-01T00:00:00Z: nobody has events from before it.
+    pub const FIRST: Self = Self::from_seconds(-62_135_596_800);
+
+    /// 9999-12-31T23:59:59.999999Z: RFC 3339 has years of four digits.
+    pub const LAST: Self = Self(253_402_300_799_999_999);
+
     /// From whole seconds since 1970-01-01 UTC.
     pub const fn from_seconds(seconds: i64) -> Self {
         Self(seconds * 1_000_000)
@@ -19,10 +29,15 @@ impl Timestamp {
         self.0.div_euclid(1_000_000)
     }
 
-    /// Reads RFC 3339, for example `2026-11-30T12:34:56.789Z`. `None` for anything else.
+    /// Reads RFC 3339, for example `2026-11-30T12:34:56.789Z`. `None` for anything else, and for
+    /// times outside of [`Self::FIRST`] to [`Self::LAST`].
     pub fn parse(text: &str) -> Option<Self> {
-        let time: jiff::Timestamp = text.parse().ok()?;
-        Some(Self(time.as_microsecond()))
+        let pieces = Pieces::parse(text).ok()?;
+        let local = pieces.date().to_datetime(pieces.time()?).duration_since(ORIGIN);
+        let east = i64::from(pieces.to_numeric_offset()?.seconds());
+        let micros = local.checked_sub(SignedDuration::from_secs(east))?.as_micros();
+        let time = Self(i64::try_from(micros).ok()?);
+        (Self::FIRST..=Self::LAST).contains(&time).then_some(time)
     }
 
     /// How long after `earlier` this is; zero if it is not after it.
@@ -34,8 +49,8 @@ impl Timestamp {
 /// RFC 3339 in UTC, as many decimals as are not zero.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_microsecond(self.0) {
-            Ok(time) => time.fmt(f),
+        match ORIGIN.checked_add(SignedDuration::from_micros(self.0)) {
+            Ok(time) => write!(f, "{time}Z"),
             Err(_) => write!(f, "{} µs", self.0), // beyond the year 9999
         }
     }
@@ -66,7 +81,8 @@ impl<'de> Deserialize<'de> for Timestamp {
         let text = String::deserialize(deserializer)?;
         Self::parse(&text).ok_or_else(|| {
             D::Error::custom(format!(
-                "{text:?} is no time; write it as RFC 3339, for example 2026-11-30T12:34:56Z"
+                "{text:?} is no time; write it as RFC 3339, for example 2026-11-30T12:34:56Z, in \
+                 the years 1 to 9999"
             ))
         })
     }
@@ -82,11 +98,24 @@ mod tests {
             ("1970-01-01T00:00:00Z", 0),
             ("2026-11-30T12:34:56.789Z", 1_796_042_096_789_000),
             ("1969-12-31T23:59:59.5Z", -500_000),
+            ("0001-01-01T00:00:00Z", Timestamp::FIRST.0),
+            ("9999-12-31T23:59:59.999999Z", Timestamp::LAST.0),
         ] {
             assert_eq!(Timestamp::parse(text), Some(Timestamp(micros)), "{text}");
             assert_eq!(Timestamp(micros).to_string(), text);
         }
-        assert_eq!(Timestamp::parse("yesterday"), None);
+        for (text, micros, why) in [
+            ("2026-11-30T12:34:56+01:00", Some(1_796_038_496_000_000), "east of Greenwich"),
+            ("1969-12-31T23:59:59.9999999Z", Some(0), "cut to microseconds, toward 1970"),
+            ("yesterday", None, "words"),
+            ("2026-11-30", None, "a day"),
+            ("2026-11-30T12:34:56", None, "no zone"),
+            ("0000-12-31T23:59:59Z", None, "before the first"),
+            ("9999-12-31T23:59:59-01:00", None, "after the last"),
+            ("+012026-11-30T12:34:56Z", None, "a year of more digits"),
+        ] {
+            assert_eq!(Timestamp::parse(text).map(|time| time.0), micros, "{why}: {text}");
+        }
         assert_eq!(Timestamp(-1).seconds(), -1, "rounded down, not toward zero");
     }
 }

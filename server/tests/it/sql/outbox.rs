@@ -72,6 +72,12 @@ async fn bad_columns_fail_with_their_name_and_the_remedy() {
             ("'acme', 'a', '{}', '', NULL, NULL, NULL".to_owned(), "key"),
             ("'acme', 'a', '{}', NULL, '', NULL, NULL".to_owned(), "version"),
             ("'acme', 'a', '{}', NULL, NULL, 'soon', NULL".to_owned(), "occurred_at"),
+            ("'acme', 'a', '{}', NULL, NULL, 'infinity', NULL".to_owned(), "occurred_at"),
+            (
+                "'acme', 'a', '{}', NULL, NULL, '0000-12-31T23:59:59Z', NULL".to_owned(),
+                "occurred_at",
+            ),
+            ("'acme', 'a', '{}', NULL, NULL, -1, NULL".to_owned(), "occurred_at"),
             ("'acme', 'a', '{}', NULL, NULL, NULL, 'x'".to_owned(), "traceparent"),
         ] {
             let error = program.execute(insert("INSERT", &values)).await.unwrap_err();

@@ -95,7 +95,9 @@ async fn what_is_rolled_back_never_was() {
 #[tokio::test]
 async fn bad_arguments_fail_with_the_name_of_the_argument_and_the_remedy() {
     on_postgres(async |store, _, program| {
+        const C1: char = '\u{85}';
         let long = "x".repeat(300);
+        let at = |time| format!("'acme', 'order.paid', '{{}}', occurred_at => '{time}'");
         for (arguments, named) in [
             ("NULL, 'order.paid', '{}'".to_owned(), "tenant"),
             ("'', 'order.paid', '{}'".to_owned(), "tenant"),
@@ -110,7 +112,17 @@ async fn bad_arguments_fail_with_the_name_of_the_argument_and_the_remedy() {
             ("'acme', 'order.paid', repeat('x', 1048577)".to_owned(), "data"),
             ("'acme', 'order.paid', '{}', key => ''".to_owned(), "key"),
             (format!("'acme', 'order.paid', '{{}}', key => '{long}'"), "key"),
+            (format!("'acme', 'order.paid', '{{}}', key => '{}'", "é".repeat(129)), "key"),
+            (format!("'acme', 'order.paid', '{{}}', key => '{C1}'"), "key"),
             ("'acme', 'order.paid', '{}', version => ''".to_owned(), "version"),
+            (format!("'acme', 'order.paid', '{{}}', version => '{}'", "é".repeat(33)), "version"),
+            (format!("'acme', 'order.paid', '{{}}', version => '{C1}'"), "version"),
+            (at("infinity"), "occurred_at"),
+            (at("-infinity"), "occurred_at"),
+            (at("0001-12-31 BC"), "occurred_at"),
+            (at("0001-01-01 00:00:00+00:01"), "occurred_at"),
+            (at("10000-01-01 00:00:00Z"), "occurred_at"),
+            (at("294276-01-01Z"), "occurred_at"),
             ("'acme', 'order.paid', '{}', traceparent => 'x'".to_owned(), "traceparent"),
         ] {
             for function in ["emit", "emit_quiet"] {
@@ -122,8 +134,25 @@ async fn bad_arguments_fail_with_the_name_of_the_argument_and_the_remedy() {
                 assert!(refusal.hint().is_some_and(|hint| !hint.is_empty()), "{arguments}");
             }
         }
+        let many =
+            "SELECT snaphook.emit_many('{acme}', '{a}', ARRAY['1'], NULL, NULL, '{infinity}')";
+        let error = program.fetch_one(many).await.unwrap_err();
+        assert!(refusal(&error).message().starts_with("occurred_at infinity"), "{error}");
         assert!(fresh(store).await.is_empty());
         assert_eq!(scalar(program, "SELECT count(*)::text FROM snaphook.events").await, "0");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_first_and_the_last_moment_are_taken() {
+    on_postgres(async |store, _, program| {
+        for time in ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"] {
+            let emit = format!("SELECT snaphook.emit('acme', 'a', '1', occurred_at => '{time}')");
+            let id: EventId = scalar(program, &emit).await.parse().unwrap();
+            let events = store.read().await.unwrap().list_events_by_id(&[id]).await.unwrap();
+            assert_eq!(events[&id].occurred_at.unwrap().to_string(), time);
+        }
     })
     .await;
 }
