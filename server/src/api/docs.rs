@@ -2,7 +2,12 @@
 
 use std::sync::{Arc, LazyLock};
 
-use axum::{Router, http::header, response::IntoResponse, routing::get};
+use axum::{
+    Router,
+    http::{Method, header},
+    response::{IntoResponse, Redirect},
+    routing::get,
+};
 use serde_json::{Map, Value};
 
 use super::{Api, openapi};
@@ -20,9 +25,18 @@ static PAGE: LazyLock<String> = LazyLock::new(|| page(&DOCUMENT));
 /// The routes of this file.
 pub fn router() -> Router<Arc<Api>> {
     Router::new()
+        .route("/", get(async || Redirect::to("/docs")))
         .route("/openapi.json", get(async || json(DOCUMENT.to_string())))
         .route("/docs", get(html))
         .route("/docs.css", get(async || ([(header::CONTENT_TYPE, "text/css")], STYLE)))
+}
+
+/// Whether the operation at `path` has parameters in its query.
+pub fn takes_query(method: &Method, path: &str) -> bool {
+    let method = if *method == Method::HEAD { Method::GET } else { method.clone() };
+    let operation = &DOCUMENT["paths"][path][method.as_str().to_ascii_lowercase()];
+    let parameters = operation["parameters"].as_array().into_iter().flatten();
+    parameters.into_iter().any(|parameter| parameter["in"] == "query")
 }
 
 fn json(text: String) -> impl IntoResponse {
@@ -46,18 +60,22 @@ fn page(document: &Value) -> String {
          <link rel=\"icon\" href=\"data:,\"><link rel=\"stylesheet\" href=\"/docs.css\">\
          <title>snaphook API</title></head><body><header><h1>snaphook API</h1><p>",
     );
-    push_text(&mut out, text(&document["info"]["description"]));
+    push_prose(&mut out, text(&document["info"]["description"]));
     out.push_str("</p><p><a href=\"/openapi.json\">The same as OpenAPI</a></p></header><nav><ul>");
     let groups = groups(document);
-    for (tag, _) in &groups {
+    link(&mut out, "authentication", "authentication");
+    for (tag, _, _) in &groups {
         link(&mut out, &format!("tag-{}", anchor(tag)), tag);
     }
     link(&mut out, "schemas", "schemas");
-    out.push_str("</ul></nav><main>");
-    for (tag, operations) in &groups {
+    out.push_str("</ul></nav><main><section id=\"authentication\"><h2>authentication</h2>");
+    push_paragraph(&mut out, &document["components"]["securitySchemes"]["key"]["description"]);
+    out.push_str("</section>");
+    for (tag, description, operations) in &groups {
         out.extend(["<section id=\"tag-", &anchor(tag), "\"><h2>"]);
         push_text(&mut out, tag);
         out.push_str("</h2>");
+        push_paragraph(&mut out, description);
         for (method, path, operation) in operations {
             push_operation(&mut out, method, path, operation);
         }
@@ -73,20 +91,17 @@ fn page(document: &Value) -> String {
 
 type Operations<'a> = Vec<(&'a str, &'a str, &'a Value)>;
 
-/// Operations by their tags, both in the order in which they are declared.
-fn groups(document: &Value) -> Vec<(&str, Operations<'_>)> {
-    let mut groups: Vec<(&str, Operations<'_>)> = Vec::new();
-    for (path, item) in object(&document["paths"]) {
-        for (method, operation) in object(item) {
-            let tag = text(&operation["tags"][0]);
-            let entry = (method.as_str(), path.as_str(), operation);
-            match groups.iter_mut().find(|(known, _)| *known == tag) {
-                Some((_, operations)) => operations.push(entry),
-                None => groups.push((tag, vec![entry])),
-            }
-        }
-    }
-    groups
+/// Operations by their tags, in the order of the document's tags.
+fn groups(document: &Value) -> Vec<(&str, &Value, Operations<'_>)> {
+    let tags = document["tags"].as_array().into_iter().flatten();
+    tags.map(|tag| {
+        let operations = object(&document["paths"]).flat_map(|(path, item)| {
+            object(item).map(move |(method, operation)| (method.as_str(), path.as_str(), operation))
+        });
+        let own = operations.filter(|(_, _, operation)| operation["tags"][0] == tag["name"]);
+        (text(&tag["name"]), &tag["description"], own.collect())
+    })
+    .collect()
 }
 
 fn push_operation(out: &mut String, method: &str, path: &str, operation: &Value) {
@@ -94,14 +109,9 @@ fn push_operation(out: &mut String, method: &str, path: &str, operation: &Value)
     let method = method.to_ascii_uppercase();
     out.extend(["<article id=\"", &anchor(id), "\"><h3><code><b>", &method, "</b> "]);
     push_text(out, path);
-    out.push_str("</code></h3><p>");
-    push_text(out, text(&operation["summary"]));
-    out.push_str("</p>");
-    if let Some(more) = operation["description"].as_str() {
-        out.push_str("<p>");
-        push_text(out, more);
-        out.push_str("</p>");
-    }
+    out.push_str("</code></h3>");
+    push_paragraph(out, &operation["summary"]);
+    push_paragraph(out, &operation["description"]);
     let parameters = operation["parameters"].as_array();
     if let Some(parameters) = parameters.filter(|parameters| !parameters.is_empty()) {
         out.push_str("<table><thead><tr><th>parameter<th>in<th>meaning</thead><tbody>");
@@ -111,7 +121,7 @@ fn push_operation(out: &mut String, method: &str, path: &str, operation: &Value)
             out.push_str("</code><td>");
             push_text(out, text(&parameter["in"]));
             out.push_str("<td>");
-            push_text(out, text(&parameter["description"]));
+            push_prose(out, text(&parameter["description"]));
         }
         out.push_str("</tbody></table>");
     }
@@ -120,7 +130,7 @@ fn push_operation(out: &mut String, method: &str, path: &str, operation: &Value)
         push_body(out, status, &response["content"]);
         if response.get("content").is_none() {
             out.extend(["<p>", status, ": "]);
-            push_text(out, text(&response["description"]));
+            push_prose(out, text(&response["description"]));
             out.push_str("</p>");
         }
     }
@@ -142,16 +152,16 @@ fn push_body(out: &mut String, label: &str, content: &Value) {
 fn push_schema(out: &mut String, name: &str, schema: &Value) {
     out.extend(["<article id=\"schema-", &anchor(name), "\"><h3>"]);
     push_text(out, name);
-    out.push_str("</h3><p>");
-    push_text(out, text(&schema["description"]));
-    out.push_str("</p><table><thead><tr><th>field<th>type<th>meaning</thead><tbody>");
+    out.push_str("</h3>");
+    push_paragraph(out, &schema["description"]);
+    out.push_str("<table><thead><tr><th>field<th>type<th>meaning</thead><tbody>");
     for (field, property) in object(&schema["properties"]) {
         out.push_str("<tr><td><code>");
         push_text(out, field);
         out.push_str("</code><td>");
         push_type(out, property);
         out.push_str("<td>");
-        push_text(out, text(&property["description"]));
+        push_prose(out, text(&property["description"]));
     }
     out.push_str("</tbody></table></article>");
 }
@@ -190,6 +200,30 @@ fn link(out: &mut String, target: &str, label: &str) {
     out.extend(["<li><a href=\"#", target, "\">"]);
     push_text(out, label);
     out.push_str("</a>");
+}
+
+fn push_paragraph(out: &mut String, words: &Value) {
+    if let Some(words) = words.as_str() {
+        out.push_str("<p>");
+        push_prose(out, words);
+        out.push_str("</p>");
+    }
+}
+
+/// A text in which code stands between backticks.
+fn push_prose(out: &mut String, text: &str) {
+    let mut rest = text;
+    while let Some((before, code, after)) = rest.split_once('`').and_then(|(before, inside)| {
+        let (code, after) = inside.split_once('`')?;
+        Some((before, code, after))
+    }) {
+        push_text(out, before);
+        out.push_str("<code>");
+        push_text(out, code);
+        out.push_str("</code>");
+        rest = after;
+    }
+    push_text(out, rest);
 }
 
 /// What stands between `<` and `>` must never come from a text.

@@ -9,6 +9,26 @@ use super::{
     routes,
 };
 
+/// What the operations are about, in the order in which a newcomer needs them.
+const TAGS: [(&str, &str); 8] = [
+    ("events", "What happened: handed in, listed, shown"),
+    ("tenants", "Your customers, under your own ids"),
+    ("endpoints", "Where events go, and which of them"),
+    ("secrets", "What requests to an endpoint are signed with"),
+    ("event types", "What you declare: descriptions and JSON Schemas"),
+    ("deliveries", "Events on their way to endpoints; dead letters are `state=dead`"),
+    ("keys", "Who may call this API"),
+    ("system", "Health, metrics, who changed what"),
+];
+
+/// How to call: a section of the page for people.
+const AUTHENTICATION: &str = "Send an API key with each request: `Authorization: Bearer shk_…`. \
+    `snaphook keys create --role operator` makes the first one on the database itself; \
+    `POST /v1/keys` makes more. A key is the operator's and sees all tenants, or it is bound to one \
+    tenant, for which no other exists. Of the scopes `read`, `emit` and `manage` it has those that \
+    it was given. A revoked key is refused everywhere after five seconds. `/healthz` and \
+    `/readyz` need no key.";
+
 /// The document as JSON.
 pub fn document() -> Value {
     let (_, document) = routes().split_for_parts();
@@ -25,8 +45,10 @@ pub fn document() -> Value {
     schemas["Problem"] = schema(ProblemDocument::schema());
     schemas["FieldProblem"] = schema(FieldProblem::schema());
     document["components"]["securitySchemes"] = json!({
-        "key": { "type": "http", "scheme": "bearer", "description": "An API key, shk_…" }
+        "key": { "type": "http", "scheme": "bearer", "description": AUTHENTICATION }
     });
+    let tag = |(name, description)| json!({ "name": name, "description": description });
+    document["tags"] = TAGS.map(tag).to_vec().into();
     document["security"] = json!([{ "key": [] }]);
     let paths = document["paths"].as_object_mut().expect("there are paths");
     for item in paths.values_mut().filter_map(Value::as_object_mut) {

@@ -1,6 +1,6 @@
 //! `/openapi.json`, `/docs`, and the state of the process.
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 use http::{Method, header};
 use serde_json::Value;
@@ -48,7 +48,7 @@ fn every_reference_in_the_document_leads_somewhere() {
 #[test]
 fn every_response_and_every_operation_is_described() {
     let document = snaphook::api::document();
-    let mut names = std::collections::BTreeSet::new();
+    let mut names = BTreeSet::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         for (verb, operation) in item.as_object().unwrap() {
             assert!(operation["summary"].is_string(), "{verb} {path}");
@@ -58,6 +58,10 @@ fn every_response_and_every_operation_is_described() {
             }
         }
     }
+}
+
+fn operations(item: &Value) -> impl Iterator<Item = &Value> {
+    item.as_object().unwrap().values()
 }
 
 #[tokio::test]
@@ -70,6 +74,30 @@ async fn the_page_lists_every_route_and_runs_no_script() {
         for path in document["paths"].as_object().unwrap().keys() {
             assert!(text.contains(&format!("</b> {path}</code>")), "{path}");
         }
+        let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part}"));
+        let sections = ["authentication", "events", "tenants", "endpoints", "secrets"];
+        let places = sections.map(|name| place(&format!("<h2>{name}</h2>")));
+        assert!(places.is_sorted(), "a newcomer reads how to call and how to send first");
+        assert!(text.contains("<code>Authorization: Bearer shk_…</code>"));
+        let tags: BTreeSet<&str> = document["tags"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|tag| tag["name"].as_str().unwrap())
+            .collect();
+        for operation in document["paths"].as_object().unwrap().values().flat_map(operations) {
+            assert!(tags.contains(operation["tags"][0].as_str().unwrap()), "{operation}");
+        }
+        let prose = text.split("<h2>").map(|part| part.replace("</code>", "<code>"));
+        let prose = prose.flat_map(|part| {
+            part.split("<code>").step_by(2).map(str::to_owned).collect::<Vec<_>>()
+        });
+        assert_eq!(prose.filter(|part| part.contains('`')).collect::<Vec<_>>(), [""; 0]);
+        let home = api.call_as("", Method::GET, "/", Value::Null).await;
+        assert_eq!(
+            (home.status.as_u16(), home.headers[header::LOCATION].to_str().unwrap()),
+            (303, "/docs")
+        );
         let policy = page.headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
         assert!(policy.starts_with("default-src 'none'; style-src 'self'"), "{policy}");
         assert!(!text.contains("<script") && !text.contains("style="));
@@ -112,7 +140,7 @@ async fn metrics_count_what_came_in() {
 #[test]
 fn every_code_of_a_problem_is_documented() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut given = std::collections::BTreeSet::new();
+    let mut given = BTreeSet::new();
     for folder in ["src/api", "src/manage"] {
         for file in std::fs::read_dir(root.join(folder)).unwrap() {
             let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
@@ -131,7 +159,7 @@ fn every_code_of_a_problem_is_documented() {
     }
     let page = std::fs::read_to_string(root.join("../docs/api.md")).unwrap();
     let rows = page.lines().filter(|line| line.starts_with("| 4") || line.starts_with("| 5"));
-    let listed: std::collections::BTreeSet<String> =
+    let listed: BTreeSet<String> =
         rows.map(|row| row.split('`').nth(1).unwrap().to_owned()).collect();
     assert!(given.len() > 25, "{given:?}");
     assert_eq!(listed, given);
