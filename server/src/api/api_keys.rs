@@ -128,7 +128,10 @@ pub async fn create(
         return Err(ApiError::not_found("tenant", tenant.as_str()));
     }
     let scopes = Scopes::new(input.scopes).ok_or_else(|| {
-        ApiError::invalid(vec![Problem::new("scopes", "name one at least: read, emit, manage")])
+        ApiError::invalid(vec![Problem::new(
+            "scopes",
+            "it is empty; name one at least: read, emit, manage",
+        )])
     })?;
     let new = NewApiKey { name: input.name, tenant, scopes, expires_at: input.expires_at };
     let made = create_api_key(&api.store, &*api.manage.world, &caller.actor, new).await?;

@@ -14,7 +14,7 @@ use axum::{
     http::{HeaderMap, header, request::Parts},
 };
 
-use super::{Api, error::ApiError};
+use super::{Api, error::ApiError, extract::refuse_query};
 use crate::{
     domain::{
         id::ApiKeyId,
@@ -151,6 +151,7 @@ macro_rules! callers {
                 caller.needs(Scope::$scope)?;
                 $(caller.$more()?;)?
                 caller.check_path(parts, api).await?;
+                refuse_query(parts)?;
                 Ok(Self(caller))
             }
         }

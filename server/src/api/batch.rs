@@ -17,7 +17,7 @@ use super::{
     auth::{Caller, Emitter},
     emit::{AcceptedBody, EventInput},
     error::{ApiError, ProblemDocument},
-    extract::{self, from_json, require_json},
+    extract::{self, from_json_text, require_json},
     idempotency::Once,
 };
 use crate::{
@@ -87,7 +87,7 @@ pub async fn create(
 ) -> Result<(StatusCode, Json<BatchBody>), ApiError> {
     let (parts, body) = request.into_parts();
     require_json(&parts.headers)?;
-    let input: BatchInput = from_json(&extract::read(body, BATCH_BYTES_MAX).await?)?;
+    let input: BatchInput = from_json_text(&extract::read(body, BATCH_BYTES_MAX).await?)?;
     let count = input.events.len();
     if !(1..=BATCH_EVENTS_MAX).contains(&count) {
         let problem = format!("there are {count}; send 1 to {BATCH_EVENTS_MAX} events at once");
@@ -133,7 +133,7 @@ impl Api {
         text: &RawValue,
         dedup: Option<String>,
     ) -> Result<NewEvent, ApiError> {
-        let input: EventInput = from_json(text.get().as_bytes())?;
+        let input: EventInput = from_json_text(text.get().as_bytes())?;
         let (texts, data) = input.split();
         self.check_event(caller, texts, (data, None), dedup).await
     }

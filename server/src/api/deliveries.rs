@@ -15,7 +15,7 @@ use super::{
     Api,
     auth::{Caller, Manager, Reader},
     error::ApiError,
-    extract::{Params, id},
+    extract::{NoBody, Params, id},
     listing::Listing,
 };
 use crate::{
@@ -251,6 +251,7 @@ pub async fn redeliver(
     State(api): State<Arc<Api>>,
     Manager(caller): Manager,
     Path(delivery): Path<String>,
+    _: NoBody,
 ) -> Result<(StatusCode, Json<DeliveryDetail>), ApiError> {
     let (tenant, id) = api.target(&caller, &delivery).await?;
     let heard = api.manage.redeliver(&caller.actor, &tenant, id).await?;
@@ -267,6 +268,7 @@ pub async fn try_now(
     State(api): State<Arc<Api>>,
     Manager(caller): Manager,
     Path(delivery): Path<String>,
+    _: NoBody,
 ) -> Result<(StatusCode, Json<DeliveryDetail>), ApiError> {
     let (tenant, id) = api.target(&caller, &delivery).await?;
     let heard = api.manage.try_now(&caller.actor, &tenant, id).await?;
@@ -285,6 +287,7 @@ pub async fn cancel(
     State(api): State<Arc<Api>>,
     Manager(caller): Manager,
     Path(delivery): Path<String>,
+    _: NoBody,
 ) -> Result<(StatusCode, Json<DeliveryDetail>), ApiError> {
     let (tenant, id) = api.target(&caller, &delivery).await?;
     let heard = api.manage.cancel(&caller.actor, &tenant, id).await?;

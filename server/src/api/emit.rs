@@ -19,7 +19,7 @@ use super::{
     Api,
     auth::{Caller, Emitter},
     error::ApiError,
-    extract::{self, from_json, require_json},
+    extract::{self, from_json_text, require_json},
     idempotency::Once,
 };
 use crate::{
@@ -222,7 +222,7 @@ pub async fn create(
     let (parts, body) = request.into_parts();
     require_json(&parts.headers)?;
     let limit = api.settings.payload_bytes_max + AROUND_BYTES_MAX;
-    let input: EventInput = from_json(&extract::read(body, limit).await?)?;
+    let input: EventInput = from_json_text(&extract::read(body, limit).await?)?;
     let (texts, data) = input.split();
     let dedup = once.map(|once| once.0.dedup(0));
     let event = api.check_event(&caller, texts, (data, None), dedup).await?;
@@ -245,7 +245,7 @@ mod tests {
             "{\"a\":\n\t1}",
         ] {
             let body = format!(r#"{{"type":"a","data": {data} ,"key":"k"}}"#);
-            let input: EventInput = from_json(body.as_bytes()).unwrap();
+            let input: EventInput = from_json_text(body.as_bytes()).unwrap();
             assert_eq!(input.split().1, data.as_bytes(), "{data}");
         }
     }

@@ -16,7 +16,7 @@ use super::{
     Api,
     auth::{Manager, Reader},
     error::ApiError,
-    extract::{Body, Params, id},
+    extract::{Body, NoBody, Params, id},
     listing::{Listing, try_listing},
 };
 use crate::{
@@ -250,6 +250,7 @@ pub async fn pause(
     State(api): State<Arc<Api>>,
     Manager(caller): Manager,
     Path((tenant, endpoint)): Path<(String, String)>,
+    _: NoBody,
 ) -> Shown {
     let tenant = caller.tenant(&tenant)?;
     let id = id("endpoint", &endpoint)?;
@@ -268,6 +269,7 @@ pub async fn resume(
     State(api): State<Arc<Api>>,
     Manager(caller): Manager,
     Path((tenant, endpoint)): Path<(String, String)>,
+    _: NoBody,
 ) -> Shown {
     let tenant = caller.tenant(&tenant)?;
     let id = id("endpoint", &endpoint)?;
@@ -286,6 +288,7 @@ pub async fn enable(
     State(api): State<Arc<Api>>,
     Manager(caller): Manager,
     Path((tenant, endpoint)): Path<(String, String)>,
+    _: NoBody,
 ) -> Shown {
     let tenant = caller.tenant(&tenant)?;
     let id = id("endpoint", &endpoint)?;

@@ -5,14 +5,21 @@ use std::{collections::BTreeMap, str::FromStr, sync::Arc, time::Duration};
 
 use axum::{
     body::{Body as HttpBody, Bytes},
-    extract::{FromRequest, FromRequestParts, Request},
-    http::{HeaderMap, StatusCode, header, request::Parts},
+    extract::{FromRequest, FromRequestParts, MatchedPath, Request},
+    http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
 };
-use serde::de::DeserializeOwned;
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 
-use super::{Api, auth::Caller, error::ApiError};
+use super::{Api, auth::Caller, docs, error::ApiError};
 use crate::{
-    domain::{duration, limits, problem::Problem, time::Timestamp},
+    domain::{
+        duration, json, limits,
+        problem::{Problem, shorten, shown},
+        time::{self, Timestamp},
+    },
     store::page::{Key, Page},
 };
 
@@ -24,6 +31,21 @@ pub struct Body<T>(pub T);
 
 /// A body of JSON that may be left out; then all its fields have their defaults.
 pub struct MaybeBody<T>(pub T);
+
+/// No fields: an empty body, or `{}`, which some clients send with every POST.
+pub struct NoBody;
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoFields {}
+
+impl FromRequest<Arc<Api>> for NoBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, api: &Arc<Api>) -> Result<Self, ApiError> {
+        MaybeBody::<NoFields>::from_request(request, api).await.map(|_| Self)
+    }
+}
 
 impl<T: DeserializeOwned> FromRequest<Arc<Api>> for Body<T> {
     type Rejection = ApiError;
@@ -51,7 +73,12 @@ impl<T: DeserializeOwned + Default> FromRequest<Arc<Api>> for MaybeBody<T> {
 
 /// The whole body, if it is no longer than `limit_bytes`.
 pub async fn read(body: HttpBody, limit_bytes: usize) -> Result<Bytes, ApiError> {
+    use http_body::Body as _;
     use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+    // Told before a byte is read, so that a client that asks first (`Expect`) sends none.
+    if body.size_hint().lower() > limit_bytes as u64 {
+        return Err(ApiError::too_large("the body", limit_bytes));
+    }
     let whole = Limited::new(body, limit_bytes).collect();
     match tokio::time::timeout(BODY_TIMEOUT, whole).await {
         Ok(Ok(whole)) => Ok(whole.to_bytes()),
@@ -71,18 +98,37 @@ pub async fn read(body: HttpBody, limit_bytes: usize) -> Result<Bytes, ApiError>
     }
 }
 
-/// Refuses a body that does not call itself JSON.
+/// Refuses a body that does not call itself JSON, or that is compressed.
 pub fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
-    let given = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    if given.is_some_and(is_json) {
+    refuse_encoded(headers)?;
+    let given = headers.get(header::CONTENT_TYPE);
+    if given.and_then(|value| value.to_str().ok()).is_some_and(is_json) {
         return Ok(());
     }
+    let shown = given.map(|value| shown(&String::from_utf8_lossy(value.as_bytes())));
     Err(ApiError::new(
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "unsupported_media_type",
         format!(
             "the content type is {}; send JSON with `content-type: application/json`",
-            given.map_or_else(|| "missing".to_owned(), |given| format!("{given:?}"))
+            shown.as_deref().unwrap_or("missing")
+        ),
+    ))
+}
+
+/// Refuses a body with a content coding. None is undone here, and a payload is kept as it came.
+pub fn refuse_encoded(headers: &HeaderMap) -> Result<(), ApiError> {
+    let plain = |value: &&HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
+    let Some(coding) = headers.get_all(header::CONTENT_ENCODING).iter().find(|value| !plain(value))
+    else {
+        return Ok(());
+    };
+    Err(ApiError::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "unsupported_content_encoding",
+        format!(
+            "content-encoding is {}; send the body as it is, without this header",
+            shown(&String::from_utf8_lossy(coding.as_bytes()))
         ),
     ))
 }
@@ -96,52 +142,53 @@ pub fn is_json(content_type: &str) -> bool {
 
 /// Reads JSON. A text that is none is a 400; one that does not fit is a 422 with the field.
 pub fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
-    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
-    if first
-        .is_some_and(|byte| matches!(byte, b'[' | b'"' | b't' | b'f' | b'n' | b'0'..=b'9' | b'-'))
-    {
-        // serde would take an array for an object, its members in order.
-        let problem = "the body must be a JSON object, with its fields by name";
-        return Err(ApiError::invalid(vec![Problem::new("body", problem)]));
-    }
-    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let read = serde_path_to_error::deserialize(&mut deserializer);
-    let value = read.map_err(|error| {
-        let path = error.path().to_string();
-        json_error(&path, error.inner())
+    refuse_no_object(bytes)?;
+    let value = json::parse(bytes).map_err(|refusal| match refusal {
+        json::Refusal::Syntax(problem) => malformed(&problem),
+        json::Refusal::Field(problem) => ApiError::invalid(vec![problem]),
     })?;
-    deserializer.end().map_err(|error| json_error("", &error))?;
-    Ok(value)
+    json::fit(value).map_err(|problem| ApiError::invalid(vec![problem]))
 }
 
-fn json_error(path: &str, error: &serde_json::Error) -> ApiError {
-    if !error.is_data() {
-        let detail = format!("the body is no JSON: {error}");
-        return ApiError::new(StatusCode::BAD_REQUEST, "malformed_json", detail);
-    }
-    let text = error.to_string();
-    let problem = text.split(" at line ").next().unwrap_or(&text);
-    // For these serde's path ends above the field itself.
-    let named = ["unknown field `", "missing field `", "duplicate field `"]
-        .iter()
-        .find_map(|start| problem.strip_prefix(start)?.split('`').next());
-    let above = if path == "." { "" } else { path };
-    let field = match named {
-        Some(name) if above.is_empty() || above.split('.').next_back() == Some(name) => {
-            if above.is_empty() { name.to_owned() } else { above.to_owned() }
-        }
-        Some(name) => format!("{above}.{name}"),
-        None => above.to_owned(),
-    };
-    let problem = match problem.strip_prefix("unknown field ") {
-        Some(rest) => match rest.split_once(", expected ") {
-            Some((_, known)) => format!("there is no such field; known are {known}"),
-            None => "there is no such field".to_owned(),
+/// As [`from_json`], for what keeps parts of the text byte for byte. What is in such a part is not
+/// looked at.
+pub fn from_json_text<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    refuse_no_object(bytes)?;
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let read = serde_path_to_error::deserialize(&mut deserializer);
+    let wrong = match read {
+        Ok(value) => match deserializer.end() {
+            Ok(()) => return Ok(value),
+            Err(error) => return Err(malformed(&json::syntax(&error))),
         },
-        None if problem.starts_with("missing field") => "it is missing".to_owned(),
-        None => problem.to_owned(),
+        Err(error) => error,
     };
-    ApiError::invalid(vec![Problem::new(field, problem)])
+    // serde stops at the first thing that is wrong; a text that is no JSON at all comes first.
+    if let Err(error) = serde_json::from_slice::<IgnoredAny>(bytes) {
+        return Err(malformed(&json::syntax(&error)));
+    }
+    let problem = json::field_problem(&wrong.path().to_string(), wrong.inner());
+    Err(ApiError::invalid(vec![problem]))
+}
+
+fn malformed(problem: &str) -> ApiError {
+    let detail = format!("the body is no JSON: {problem}");
+    ApiError::new(StatusCode::BAD_REQUEST, "malformed_json", detail)
+}
+
+/// serde would take an array for an object, its members in order.
+fn refuse_no_object(bytes: &[u8]) -> Result<(), ApiError> {
+    if bytes.starts_with(b"\xef\xbb\xbf") {
+        return Err(malformed("it begins with a byte order mark; send UTF-8 without one"));
+    }
+    match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        None => Err(malformed("it is empty; send an object, {…}")),
+        Some(b'[' | b'"' | b't' | b'f' | b'n' | b'0'..=b'9' | b'-') => {
+            let problem = "it must be a JSON object, with its fields by name: {…}";
+            Err(ApiError::invalid(vec![Problem::new("body", problem)]))
+        }
+        Some(_) => Ok(()),
+    }
 }
 
 /// The parameters of a query, each at most once.
@@ -208,7 +255,8 @@ impl Params {
         known: &[&str],
     ) -> Option<T> {
         self.read(name, |text| {
-            find(text).ok_or_else(|| format!("{text:?} is unknown; use {}", known.join(", ")))
+            find(text)
+                .ok_or_else(|| format!("{} is unknown; use {}", shown(text), known.join(", ")))
         })
     }
 
@@ -216,11 +264,9 @@ impl Params {
     pub fn time(&mut self, name: &str, now: Timestamp) -> Option<Timestamp> {
         self.read(name, |text| {
             let age = || duration::parse(text).ok().map(|age| now - age);
-            Timestamp::parse(text).or_else(age).ok_or_else(|| {
-                format!(
-                    "{text:?} is no time; write RFC 3339, as 2026-11-30T12:00:00Z, or an age, as 2h"
-                )
-            })
+            Timestamp::parse(text)
+                .or_else(age)
+                .ok_or_else(|| format!("{}, or an age, as 2h", time::refusal(text)))
         })
     }
 
@@ -234,7 +280,9 @@ impl Params {
     ) -> Result<Page<K>, ApiError> {
         let cursor = self.text("cursor");
         let limit = self.read("limit", |text| {
-            let number = text.parse::<i64>().map_err(|_| format!("{text:?} is no number"))?;
+            let number = text.parse::<i64>().map_err(|_| {
+                format!("{} is no number; write one from 1 to {}", shown(text), limits::PAGE_MAX)
+            })?;
             limits::page_size(Some(number))
         });
         let within = caller.actor.tenant.as_ref().map_or("", |tenant| tenant.as_str());
@@ -251,12 +299,25 @@ impl Params {
 
     /// Refuses what is wrong, and what nobody has taken.
     pub fn finish(mut self) -> Result<(), ApiError> {
-        for name in self.given.keys() {
-            let shown: String = name.chars().take(64).collect();
-            self.problems.push(Problem::new(shown, "there is no such parameter here"));
-        }
+        self.problems.extend(self.given.keys().map(|name| unknown_parameter(name)));
         if self.problems.is_empty() { Ok(()) } else { Err(ApiError::bad_query(self.problems)) }
     }
+}
+
+fn unknown_parameter(name: &str) -> Problem {
+    Problem::new(shorten(name, 64), "there is no such parameter here; leave it out")
+}
+
+/// Refuses a query where there is nothing to ask for: a mistyped route would pass for another.
+pub fn refuse_query(parts: &Parts) -> Result<(), ApiError> {
+    let query = parts.uri.query().unwrap_or_default();
+    let names = url::form_urlencoded::parse(query.as_bytes());
+    let problems: Vec<_> = names.map(|(name, _)| unknown_parameter(&name)).take(16).collect();
+    let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    if problems.is_empty() || docs::takes_query(&parts.method, route) {
+        return Ok(());
+    }
+    Err(ApiError::bad_query(problems))
 }
 
 /// An id in a path. What is no id names nothing.

@@ -15,10 +15,15 @@ use super::{
     auth::Emitter,
     emit::{AcceptedBody, EventTexts},
     error::ApiError,
-    extract::{self, Params, is_json},
+    extract::{self, Params, is_json, refuse_encoded},
     idempotency::Once,
 };
-use crate::domain::{limits::CONTENT_TYPE_BYTES_MAX, problem::Problem, time::Timestamp};
+use crate::domain::{
+    json,
+    limits::CONTENT_TYPE_BYTES_MAX,
+    problem::{Problem, shown},
+    time::{self, Timestamp},
+};
 
 /// What a body without a content type is taken for (RFC 9110, 8.3).
 const UNKNOWN: &str = "application/octet-stream";
@@ -52,20 +57,21 @@ pub async fn create(
         event_type,
         key: params.text("key"),
         version: params.text("version"),
-        occurred_at: params.read("occurred_at", |text| {
-            Timestamp::parse(text).ok_or_else(|| {
-                format!("{text:?} is no time; write RFC 3339, as 2026-11-30T12:34:56Z")
-            })
-        }),
+        occurred_at: params
+            .read("occurred_at", |text| Timestamp::parse(text).ok_or_else(|| time::refusal(text))),
         traceparent: params.text("traceparent"),
     };
     params.finish()?;
     let (parts, body) = request.into_parts();
+    refuse_encoded(&parts.headers)?;
     let content_type = match parts.headers.get(header::CONTENT_TYPE) {
         Some(value) => {
             let text = value.to_str().ok().filter(|text| text.len() <= CONTENT_TYPE_BYTES_MAX);
             text.map(str::to_owned).ok_or_else(|| {
-                let problem = format!("use ASCII of at most {CONTENT_TYPE_BYTES_MAX} characters");
+                let problem = format!(
+                    "{} is no content type; use ASCII of at most {CONTENT_TYPE_BYTES_MAX} characters",
+                    shown(&String::from_utf8_lossy(value.as_bytes()))
+                );
                 ApiError::invalid(vec![Problem::new("content-type", problem)])
             })?
         }
@@ -75,7 +81,8 @@ pub async fn create(
     if is_json(&content_type)
         && let Err(error) = serde_json::from_slice::<IgnoredAny>(&payload)
     {
-        let problem = format!("it calls itself {content_type} and is no JSON: {error}");
+        let problem =
+            format!("it calls itself {content_type} and is no JSON: {}", json::syntax(&error));
         return Err(ApiError::invalid(vec![Problem::new("data", problem)]));
     }
     let content_type = Some(content_type).filter(|given| given != "application/json");

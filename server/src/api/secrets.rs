@@ -16,7 +16,7 @@ use super::{
     Api,
     auth::{Manager, Reader},
     error::ApiError,
-    extract::{MaybeBody, Params, id},
+    extract::{MaybeBody, NoBody, Params, id},
     listing::{Listing, try_listing},
 };
 use crate::{
@@ -226,6 +226,7 @@ pub async fn reveal(
     State(api): State<Arc<Api>>,
     Manager(caller): Manager,
     Path((tenant, endpoint, secret)): Path<(String, String, String)>,
+    _: NoBody,
 ) -> Result<Told, ApiError> {
     let tenant = caller.tenant(&tenant)?;
     let endpoint: EndpointId = id("endpoint", &endpoint)?;

@@ -10,7 +10,13 @@ use axum::{
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Api, attempts::AttemptBody, auth::Manager, error::ApiError, extract::id};
+use super::{
+    Api,
+    attempts::AttemptBody,
+    auth::Manager,
+    error::ApiError,
+    extract::{NoBody, id},
+};
 use crate::domain::id::{DeliveryId, EndpointId, EventId};
 
 /// Between two looks for the attempt.
@@ -49,6 +55,7 @@ pub async fn test(
     State(api): State<Arc<Api>>,
     Manager(caller): Manager,
     Path((tenant, endpoint)): Path<(String, String)>,
+    _: NoBody,
 ) -> Result<Json<TestResult>, ApiError> {
     let tenant = caller.tenant(&tenant)?;
     let id: EndpointId = id("endpoint", &endpoint)?;

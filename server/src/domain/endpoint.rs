@@ -4,15 +4,28 @@
 //! the API or the command line and reports every bad field at once; `validate` judges the whole.
 //! State, health and secrets of an endpoint are not settings and not here.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{DeserializeOwned, SeqAccess, Unexpected, Visitor, value::SeqAccessDeserializer},
+};
 use serde_json::{Map, Value};
 
 use super::{
-    duration, event_type::Pattern, filter::Filter, final_statuses::FinalStatuses, format::Format,
-    own_headers::OwnHeaders, problem::Problem, profile::Profiles, rate::RateLimit,
-    retry::RetrySchedule, tls_settings::TlsSettings, url::EndpointUrl,
+    duration,
+    event_type::Pattern,
+    filter::Filter,
+    final_statuses::FinalStatuses,
+    format::Format,
+    json,
+    own_headers::OwnHeaders,
+    problem::{Problem, shorten, shown},
+    profile::Profiles,
+    rate::RateLimit,
+    retry::RetrySchedule,
+    tls_settings::TlsSettings,
+    url::EndpointUrl,
 };
 
 /// The shortest and the longest time that a whole attempt may take. Under a second, distant
@@ -104,11 +117,8 @@ pub enum Reach {
 }
 
 /// A retry schedule as written: the name of a preset, or the pauses themselves.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "a retry schedule is the name of a preset (standard, long, brisk) or a list of durations in quotes, for example [\"0s\", \"5m\", \"2h\"]"
-)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum ScheduleText {
     /// `standard`, `long` or `brisk`.
     Preset(String),
@@ -117,13 +127,57 @@ pub enum ScheduleText {
 }
 
 /// A status, or a class of them, as written: `400` or `"4xx"`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "a status is a number or a class, for example 400 or \"4xx\"")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum StatusText {
     /// One status.
     Code(u16),
     /// `"4xx"`; also a status in quotes.
     Class(String),
+}
+
+// Written out, because serde tells of an untagged enum neither the place nor the value.
+
+impl<'de> Deserialize<'de> for ScheduleText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = ScheduleText;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "the name of a preset (standard, long, brisk) or a list of durations in \
+                     quotes, for example [\"0s\", \"5m\", \"2h\"]",
+                )
+            }
+            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<ScheduleText, E> {
+                Ok(ScheduleText::Preset(name.to_owned()))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, pauses: A) -> Result<ScheduleText, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(pauses)).map(ScheduleText::Pauses)
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl<'de> Deserialize<'de> for StatusText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl Visitor<'_> for Either {
+            type Value = StatusText;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a status or a class of them, for example 400 or \"4xx\"")
+            }
+            fn visit_u64<E: serde::de::Error>(self, code: u64) -> Result<StatusText, E> {
+                let wrong = || E::invalid_value(Unexpected::Unsigned(code), &self);
+                u16::try_from(code).map(StatusText::Code).map_err(|_| wrong())
+            }
+            fn visit_str<E: serde::de::Error>(self, class: &str) -> Result<StatusText, E> {
+                Ok(StatusText::Class(class.to_owned()))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
 }
 
 /// What of the settings must not be readable in the database: header values and the private key
@@ -155,7 +209,8 @@ impl EndpointSettings {
                 ("tls", Value::Object(change)) => problems.extend(self.tls.merge(change)),
                 // What was written there is not shown: it may be a token or a key.
                 ("headers" | "tls", value) if !value.is_null() => {
-                    problems.push(Problem::new(name, "it is an object of names and texts"));
+                    let problem = "write an object of names and texts, or null to remove all";
+                    problems.push(Problem::new(name, problem));
                 }
                 _ => problems.extend(self.replace(name, value).err()),
             }
@@ -169,7 +224,7 @@ impl EndpointSettings {
                 match name {
                     $(stringify!($field) => self.$field = read(name, value, Self::default().$field)?,)*
                     _ => return Err(Problem::new(
-                        name.chars().take(64).collect::<String>(),
+                        shorten(name, 64),
                         concat!("there is no such field; an endpoint has" $(, " ", stringify!($field))*),
                     )),
                 }
@@ -201,17 +256,7 @@ impl EndpointSettings {
         if let Err(error) = EndpointUrl::parse(&self.url) {
             problems.push(Problem::new("url", error));
         }
-        for (index, pattern) in self.event_types.iter().take(EVENT_TYPES_MAX).enumerate() {
-            let field = || format!("event_types[{index}]");
-            if let Err(error) = Pattern::parse(pattern) {
-                problems.push(Problem::new(field(), error));
-            } else if self.event_types[..index].contains(pattern) {
-                problems.push(Problem::new(field(), format_args!("{pattern} is given twice")));
-            }
-        }
-        if let Err(error) = Filter::parse_setting(&self.filter) {
-            problems.push(Problem::new("filter", error));
-        }
+        problems.extend(self.pattern_problems());
         if let Err(error) = Filter::parse_setting(&self.filter) {
             problems.push(Problem::new("filter", error));
         }
@@ -220,6 +265,36 @@ impl EndpointSettings {
         }
         if let Err(error) = FinalStatuses::from_texts(&self.final_statuses) {
             problems.push(Problem::new("final_statuses", error));
+        }
+        problems
+    }
+
+    /// Of too many patterns the number alone is told, and of one that is given often one sentence.
+    fn pattern_problems(&self) -> Vec<Problem> {
+        let patterns = &self.event_types;
+        let one = |problem: String| vec![Problem::new("event_types", problem)];
+        match patterns.len() {
+            0 => return one("it is empty; name at least one, [\"*\"] means all".to_owned()),
+            1..=EVENT_TYPES_MAX => {}
+            count => {
+                return one(format!(
+                    "there are {count}; at most {EVENT_TYPES_MAX} are allowed, use order.* or *"
+                ));
+            }
+        }
+        let mut problems = Vec::new();
+        for (index, pattern) in patterns.iter().enumerate() {
+            if patterns[..index].contains(pattern) {
+                continue; // told at the first of them
+            }
+            let field = || format!("event_types[{index}]");
+            let times = patterns.iter().filter(|other| *other == pattern).count();
+            if let Err(error) = Pattern::parse(pattern) {
+                problems.push(Problem::new(field(), error));
+            } else if times > 1 {
+                let problem = format!("{} is given {times} times; give it once", shown(pattern));
+                problems.push(Problem::new(field(), problem));
+            }
         }
         problems
     }
@@ -233,21 +308,18 @@ impl EndpointSettings {
         };
         let bytes = self.description.len();
         add("description", bytes > DESCRIPTION_BYTES_MAX, over(bytes, DESCRIPTION_BYTES_MAX));
-        let count = self.event_types.len();
-        add("event_types", count == 0, "name at least one; [\"*\"] means all".to_owned());
-        add(
-            "event_types",
-            count > EVENT_TYPES_MAX,
-            format!("there are {count}; at most {EVENT_TYPES_MAX} are allowed, use order.* or *"),
-        );
         let (shortest, longest) = TIMEOUT_RANGE;
         if let Some(timeout) = self.timeout {
             let outside = timeout.0 < shortest || timeout.0 > longest;
-            add("timeout", outside, format!("{timeout} is not within 1s and 30s"));
+            add("timeout", outside, format!("{timeout} does not fit; write 1s to 30s"));
         }
         if let Some(most) = self.max_in_flight {
             let outside = !(1..=IN_FLIGHT_MAX).contains(&most);
-            add("max_in_flight", outside, format!("{most} is not within 1 and {IN_FLIGHT_MAX}"));
+            add(
+                "max_in_flight",
+                outside,
+                format!("{most} does not fit; write 1 to {IN_FLIGHT_MAX}"),
+            );
         }
         let bytes = serde_json::to_string(&self.metadata).map_or(usize::MAX, |text| text.len());
         add("metadata", bytes > METADATA_BYTES_MAX, over(bytes, METADATA_BYTES_MAX));
@@ -286,13 +358,13 @@ impl EndpointSettings {
 }
 
 fn over(bytes: usize, most: usize) -> String {
-    format!("it is {bytes} bytes; at most {most} are allowed")
+    format!("it is {bytes} bytes; at most {most} are allowed, make it shorter")
 }
 
 fn read<T: DeserializeOwned>(name: &str, value: &Value, default: T) -> Result<T, Problem> {
     match value {
         Value::Null => Ok(default),
-        value => T::deserialize(value).map_err(|error| Problem::new(name, error)),
+        value => json::fit(value.clone()).map_err(|problem| problem.below(name)),
     }
 }
 

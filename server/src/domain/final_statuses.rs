@@ -1,7 +1,7 @@
 //! Statuses that end a delivery at once, since the endpoint's owner says that trying again is of
 //! no use. Empty by default: most receivers answer 400 or 404 while they are being deployed.
 
-use super::endpoint::StatusText;
+use super::{endpoint::StatusText, problem::shown};
 
 /// Statuses that are requests for another attempt by their very meaning: 408 Request Timeout,
 /// 425 Too Early, 429 Too Many Requests.
@@ -25,7 +25,8 @@ pub enum FinalStatusError {
     AsksForRetry(u16),
     /// 1xx, 2xx and what is no status.
     #[error(
-        "{0:?} cannot be final; name a status from 300 to 599, or a class: \"3xx\", \"4xx\", \"5xx\""
+        "{} cannot be final; name a status from 300 to 599, or a class: \"3xx\", \"4xx\", \"5xx\"",
+        shown(.0)
     )]
     Unknown(String),
 }
@@ -53,7 +54,7 @@ impl FinalStatuses {
     }
 
     fn add(&mut self, entry: &str) -> Result<(), FinalStatusError> {
-        let unknown = || FinalStatusError::Unknown(entry.chars().take(40).collect());
+        let unknown = || FinalStatusError::Unknown(entry.to_owned());
         let written = |digits: &str, len| {
             digits.len() == len && digits.bytes().all(|byte| byte.is_ascii_digit())
         };

@@ -9,7 +9,7 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::time::Timestamp;
+use super::{problem::shown, time::Timestamp};
 
 /// Crockford's alphabet in lower case: no i, l, o, u, so that ids survive being read aloud.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
@@ -25,7 +25,10 @@ pub const ID_SEQUENCE_BITS: u32 = 11;
 
 /// Why a text is no id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no id of this kind; it looks like {prefix}_ and {digits} letters and digits")]
+#[error(
+    "{} is no id of this kind; it looks like {prefix}_ and {digits} letters and digits",
+    shown(text)
+)]
 pub struct IdError {
     text: String,
     prefix: &'static str,

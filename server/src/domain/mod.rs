@@ -17,6 +17,7 @@ pub mod filter;
 pub mod final_statuses;
 pub mod format;
 pub mod id;
+pub mod json;
 pub mod limits;
 pub mod outcome;
 pub mod own_headers;

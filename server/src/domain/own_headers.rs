@@ -108,7 +108,7 @@ impl OwnHeaders {
                 )),
                 _ => problems.push(Problem::new(
                     field(name),
-                    "the value of a header is a text in quotes, or null to remove it",
+                    "write the value as a text in quotes, or null to remove the header",
                 )),
             }
         }
@@ -149,13 +149,17 @@ impl OwnHeaders {
 /// Why `name`, in lower case, may not be an own header.
 pub fn name_problem(name: &str, taken: &[&str]) -> Option<String> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
-        return Some(format!("a header's name has 1 to {NAME_BYTES_MAX} characters"));
+        return Some(format!(
+            "a header's name has 1 to {NAME_BYTES_MAX} characters; write another"
+        ));
     }
     if !name.bytes().all(is_token) {
-        return Some("a header's name has letters, digits and hyphens only".to_owned());
+        return Some(
+            "a header's name has letters, digits and hyphens only; write another".to_owned(),
+        );
     }
     if let Some((_, why)) = RESERVED.iter().find(|(reserved, _)| *reserved == name) {
-        return Some(format!("{name} cannot be set: {why}"));
+        return Some(format!("{name} cannot be set: {why}; leave it out"));
     }
     if let Some(prefix) = RESERVED_PREFIXES.iter().find(|prefix| name.starts_with(**prefix)) {
         return Some(format!("names that begin with {prefix} are ours; choose another"));
@@ -168,7 +172,7 @@ pub fn name_problem(name: &str, taken: &[&str]) -> Option<String> {
 /// Why a value cannot be sent. It is not shown: it may be a token.
 fn value_problem(value: &str) -> Option<&'static str> {
     if value.len() > VALUE_BYTES_MAX {
-        return Some("the value is over 4096 bytes");
+        return Some("the value is over 4096 bytes; write a shorter one");
     }
     if value.bytes().any(|byte| matches!(byte, b'\r' | b'\n')) {
         return Some("the value has a line break, which would begin another header; remove it");

@@ -10,7 +10,10 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 
-use super::{own_headers::name_problem, problem::Problem};
+use super::{
+    own_headers::name_problem,
+    problem::{Problem, shorten, shown},
+};
 
 /// A way to sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -169,12 +172,16 @@ impl<'de> Deserialize<'de> for Profiles {
 /// Why a value is no profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum ProfileError {
-    #[error("{0} is no signature profile; the profiles are standard, t-v1, sha256-hex")]
+    #[error("{} is no signature profile; the profiles are standard, t-v1, sha256-hex", part_of(.0))]
     Unknown(Value),
-    #[error("{0:?} is no part of a signature profile; its parts are profile and header")]
+    #[error("{} is no part of a signature profile; its parts are profile and header", shown(.0))]
     UnknownPart(String),
-    #[error("the header of a signature profile is a name in quotes, not {0}")]
+    #[error("the header of a signature profile is a name in quotes, not {}", part_of(.0))]
     Header(Value),
+}
+
+fn part_of(value: &Value) -> String {
+    shorten(&value.to_string(), 80)
 }
 
 fn read(value: &Value) -> Result<Profile, ProfileError> {

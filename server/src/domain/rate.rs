@@ -2,6 +2,7 @@
 
 use std::{fmt, num::NonZeroU32, str::FromStr, time::Duration};
 
+use super::problem::shown;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 /// At most 100,000 a second: beyond what one endpoint can be sent, so surely a slip.
@@ -49,7 +50,8 @@ impl Per {
 /// Why a text is no rate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no rate; write a number above zero and a time, for example 50/s, 600/m or 10000/h, at most 100000/s"
+    "{} is no rate; write a number above zero and a time, for example 50/s, 600/m or 10000/h, at most 100000/s",
+    shown(.0)
 )]
 pub struct RateError(String);
 
@@ -63,7 +65,7 @@ impl RateLimit {
 impl FromStr for RateLimit {
     type Err = RateError;
     fn from_str(text: &str) -> Result<Self, RateError> {
-        let wrong = || RateError(text.chars().take(40).collect());
+        let wrong = || RateError(text.to_owned());
         let (count, per) = text.split_once('/').ok_or_else(wrong)?;
         let per = match per {
             "s" => Per::Second,

@@ -7,7 +7,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{duration, endpoint::ScheduleText, time::Timestamp};
+use super::{duration, endpoint::ScheduleText, problem::shown, time::Timestamp};
 
 /// Attempts of one run. Beyond it a ladder is a slip of the hand, or an attack on its receiver.
 pub const ATTEMPTS_MAX: usize = 50;
@@ -40,7 +40,7 @@ pub enum ScheduleError {
     #[error("the pause {} is too long; a pause is at most 30d", duration::format(*.0))]
     TooLong(Duration),
     /// No preset of that name.
-    #[error("there is no retry schedule {0:?}; the presets are standard, long and brisk")]
+    #[error("there is no retry schedule {}; the presets are standard, long and brisk", shown(.0))]
     NoPreset(String),
 }
 
@@ -73,7 +73,7 @@ impl RetrySchedule {
             "standard" => Ok(Self::of(STANDARD)),
             "long" => Ok(Self::of(LONG)),
             "brisk" => Ok(Self::of(BRISK)),
-            _ => Err(ScheduleError::NoPreset(name.chars().take(40).collect())),
+            _ => Err(ScheduleError::NoPreset(name.to_owned())),
         }
     }
 

@@ -5,12 +5,22 @@ use std::{fmt, ops, time::Duration};
 use jiff::{SignedDuration, civil, fmt::temporal::Pieces};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
+use super::problem::shown;
+
 /// Microseconds since 1970-01-01 UTC, the finest grain that PostgreSQL keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 
 /// 1970-01-01T00:00:00, from which [`Timestamp`] counts.
 const ORIGIN: civil::DateTime = civil::date(1970, 1, 1).at(0, 0, 0, 0);
+
+/// Why `text` is no time, and how to write one.
+pub fn refusal(text: &str) -> String {
+    format!(
+        "{} is no time in the years 1 to 9999; write RFC 3339, as 2026-11-30T12:34:56Z",
+        shown(text)
+    )
+}
 
 impl Timestamp {
     /// 0001-01-01T00:00:00Z: nobody has events from before it.
@@ -79,12 +89,7 @@ impl Serialize for Timestamp {
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Self::parse(&text).ok_or_else(|| {
-            D::Error::custom(format!(
-                "{text:?} is no time; write it as RFC 3339, for example 2026-11-30T12:34:56Z, in \
-                 the years 1 to 9999"
-            ))
-        })
+        Self::parse(&text).ok_or_else(|| D::Error::custom(refusal(&text)))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Endpoints: made, changed, deleted. A URL is judged when it is saved, and again at each
 //! attempt; what is write-only is sealed here.
 
+use std::net::IpAddr;
+
 use serde_json::{Map, Value};
 use snaphook_signature::Secret;
 
@@ -9,16 +11,12 @@ use crate::{
     domain::{
         endpoint::{EndpointSettings, Private, Reach},
         endpoint_state::EndpointState,
-        event_type::Pattern,
-        filter::Filter,
-        final_statuses::FinalStatuses,
         id::{EndpointId, EventId},
-        problem::Problem,
-        retry::RetrySchedule,
+        problem::{Problem, shown},
         scope::{Actor, Scope},
         tenant::TenantId,
         tls_settings::TlsSettings,
-        url::EndpointUrl,
+        url::{EndpointUrl, UrlError},
     },
     store::{
         CommandKind, EndpointRow, SecretRow, Tx,
@@ -183,36 +181,46 @@ impl Manage {
     }
 
     /// Adds all that is wrong with the settings taken together, and puts the URL into the form in
-    /// which it is stored, signed, logged and connected to.
+    /// which it is stored, signed, logged and connected to. A field that could not be read at all
+    /// is named for that alone: what stands in its place is not the caller's.
     fn check(&self, settings: &mut EndpointSettings, problems: &mut Vec<Problem>) {
         let mut more = settings.validate();
-        if !settings.url.is_empty() {
-            match EndpointUrl::parse(&settings.url) {
-                Ok(url) => {
-                    let internal = settings.reach == Reach::Internal;
-                    let judged = self.policy.check_url(&url, internal);
-                    more.extend(judged.err().map(|blocked| Problem::new("url", blocked)));
-                    url.as_str().clone_into(&mut settings.url);
-                }
-                Err(error) => more.push(Problem::new("url", error)),
+        let internal = settings.reach == Reach::Internal;
+        match EndpointUrl::parse(&settings.url) {
+            Ok(url) => {
+                let judged = self.policy.check_url(&url, internal);
+                more.extend(judged.err().map(|blocked| Problem::new("url", blocked)));
+                url.as_str().clone_into(&mut settings.url);
             }
+            Err(UrlError::AddressForm { written, address }) => {
+                more.retain(|problem| problem.field != "url");
+                more.push(Problem::new(
+                    "url",
+                    self.plainly(&settings.url, written, address, internal),
+                ));
+            }
+            Err(_) => {} // among those above
         }
-        for (index, pattern) in settings.event_types.iter().enumerate() {
-            let wrong = Pattern::parse(pattern).err();
-            more.extend(wrong.map(|error| Problem::new(format!("event_types[{index}]"), error)));
-        }
-        let filter = Filter::parse_setting(&settings.filter).err();
-        more.extend(filter.map(|error| Problem::new("filter", error)));
-        if let Some(Err(error)) = settings.retry_schedule.as_ref().map(RetrySchedule::from_text) {
-            more.push(Problem::new("retry_schedule", error));
-        }
-        let statuses = FinalStatuses::from_texts(&settings.final_statuses).err();
-        more.extend(statuses.map(|error| Problem::new("final_statuses", error)));
         more.extend(tls_problem(&settings.tls));
-        for problem in more {
-            if !problems.contains(&problem) {
-                problems.push(problem);
+        let unread: Vec<String> = problems.iter().map(|problem| problem.field.clone()).collect();
+        let read = |problem: &Problem| {
+            !unread.iter().any(|field| {
+                let rest = problem.field.strip_prefix(field.as_str());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+            })
+        };
+        problems.extend(more.into_iter().filter(read));
+    }
+
+    /// Of an address in an odd form: to write it plainly, unless it would be refused all the same.
+    fn plainly(&self, url: &str, written: String, address: IpAddr, internal: bool) -> String {
+        let plain = url.replacen(&written, &address.to_string(), 1);
+        let judged = EndpointUrl::parse(&plain).map(|url| self.policy.check_url(&url, internal));
+        match judged {
+            Ok(Err(blocked)) => {
+                format!("{} is another way to write {address}; {blocked}", shown(&written))
             }
+            _ => UrlError::AddressForm { written, address }.to_string(),
         }
     }
 }
@@ -222,7 +230,7 @@ fn given_secret(value: Option<Value>) -> Result<Option<Secret>, Problem> {
     match value {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => checked_secret(&text).map(Some),
-        Some(_) => Err(Problem::new("secret", "it is a text in quotes, as whsec_…")),
+        Some(_) => Err(Problem::new("secret", "write a text in quotes, as \"whsec_…\"")),
     }
 }
 

@@ -54,14 +54,17 @@ fn every_bad_field_is_named_at_once() {
     let mut fields: Vec<_> = problems.iter().map(|problem| problem.field.as_str()).collect();
     fields.sort_unstable();
     let mut expected: Vec<_> = change.as_object().unwrap().keys().map(String::as_str).collect();
-    expected.retain(|name| *name != "tls");
-    expected.push("tls.cert");
+    expected.retain(|name| !["tls", "retry_schedule", "final_statuses"].contains(name));
+    expected.extend(["tls.cert", "retry_schedule[0]", "final_statuses[0]"]);
     expected.sort_unstable();
     assert_eq!(fields, expected);
     for (field, remedy) in [
         ("timeout", "\"30s\""),
-        ("retry_schedule", "standard, long, brisk"),
-        ("final_statuses", "\"4xx\""),
+        ("retry_schedule[0]", "write 5s"),
+        (
+            "final_statuses[0]",
+            "true does not fit; write a status or a class of them, for example 400 or \"4xx\"",
+        ),
         ("format", "cloudevents-binary"),
         ("rate_limit", "50/s"),
         ("destination", "url description"),
@@ -88,7 +91,7 @@ fn refuses_what_cannot_be_delivered() {
         (json!({"url": ""}), "url"),
         (json!({"url": "ftp://example.com"}), "url"),
         (json!({"event_types": ["a", "a.*.b"]}), "event_types[1]"),
-        (json!({"event_types": ["a", "a.*", "a"]}), "event_types[2]"),
+        (json!({"event_types": ["a", "a.*", "a"]}), "event_types[0]"),
         (json!({"filter": {"amount": 1}}), "filter"),
         (json!({"filter": {"/amount": {"over": 5}}}), "filter"),
         (json!({"retry_schedule": []}), "retry_schedule"),
@@ -112,6 +115,21 @@ fn refuses_what_cannot_be_delivered() {
         assert_eq!(settings.apply(change.as_object().unwrap()), [], "{change}");
         let problems = settings.validate();
         assert!(problems.iter().any(|problem| problem.field == field), "{change}: {problems:?}");
+    }
+}
+
+#[test]
+fn of_many_patterns_that_are_wrong_in_one_way_one_sentence_is_told() {
+    for (patterns, expected) in [
+        (vec!["a"; 300], "event_types: there are 300; at most 256 are allowed, use order.* or *"),
+        (vec!["a"; 256], "event_types[0]: \"a\" is given 256 times; give it once"),
+        (vec!["a..b"; 256], "event_types[0]: \"a..b\" has an empty part; parts are"),
+        (vec![], "event_types: it is empty; name at least one, [\"*\"] means all"),
+    ] {
+        let mut settings = settings(&full());
+        settings.apply(json!({"event_types": patterns}).as_object().unwrap());
+        let told: Vec<_> = settings.validate().iter().map(ToString::to_string).collect();
+        assert!(told.len() == 1 && told[0].starts_with(expected), "{told:?}");
     }
 }
 

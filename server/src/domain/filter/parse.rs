@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::domain::problem::shorten;
+
 use super::{CONDITIONS_MAX, DEPTH_MAX, FilterError, LIST_MAX, Node, Test};
 
 const OPERATORS: &str =
@@ -17,9 +19,11 @@ pub(super) struct Reader {
 impl Reader {
     pub(super) fn node(&mut self, source: &Value, depth: usize) -> Result<Node, FilterError> {
         let Value::Object(members) = source else {
-            return Err(self.error(
-                "a filter is an object of conditions, for example {\"/amount\": {\"gte\": 1000}}",
-            ));
+            let shown = shorten(&source.to_string(), 80);
+            return Err(self.error(&format!(
+                "{shown} is no filter; write an object of conditions, for example \
+                 {{\"/amount\": {{\"gte\": 1000}}}}"
+            )));
         };
         if depth > DEPTH_MAX {
             return Err(self.error(&format!("conditions are nested deeper than {DEPTH_MAX}")));
@@ -159,7 +163,7 @@ impl Reader {
     }
 
     fn wrong(&self, wanted: &str, operand: &Value) -> FilterError {
-        let shown: String = operand.to_string().chars().take(80).collect();
+        let shown = shorten(&operand.to_string(), 80);
         self.error(&format!("it takes {wanted}, not {shown}"))
     }
 

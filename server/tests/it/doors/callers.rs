@@ -125,7 +125,9 @@ fn wrong_body() -> Value {
 
 async fn call(api: &TestApi, key: &str, (verb, path): (&str, &str)) -> StatusCode {
     let method: Method = verb.to_ascii_uppercase().parse().unwrap();
-    let body = if matches!(verb, "get" | "delete") { Value::Null } else { wrong_body() };
+    // What can be done to a delivery takes no fields, and is looked for after they are read.
+    let bare = matches!(verb, "get" | "delete") || path.starts_with("/v1/deliveries/");
+    let body = if bare { Value::Null } else { wrong_body() };
     api.call_as(key, method, path, body).await.status
 }
 

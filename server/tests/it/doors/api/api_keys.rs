@@ -69,8 +69,8 @@ async fn a_key_makes_none_that_may_do_more_than_itself() {
 async fn bad_fields_of_a_key_are_named() {
     on_both(async |api| {
         for (body, expected) in [
-            (json!({"scopes": []}), "scopes: name one at least"),
-            (json!({"scopes": ["fly"]}), "scopes[0]: unknown variant `fly`"),
+            (json!({"scopes": []}), "scopes: it is empty; name one at least"),
+            (json!({"scopes": ["fly"]}), "scopes[0]: \"fly\" is unknown; use read"),
             (json!({"scopes": ["read"], "name": "a\u{7}"}), "name: it contains"),
             (json!({"scopes": ["read"], "expires_at": "2020-01-01T00:00:00Z"}), "expires_at: "),
             (json!({}), "scopes: it is missing"),

@@ -94,7 +94,7 @@ async fn every_bad_part_of_an_event_is_named_and_nothing_is_kept() {
             assert!(answer.errors()[0].starts_with(expected), "{:?}", answer.errors());
         }
         let answer = api.post("/v1/events", json!({"tenant": "acme", "type": "a"})).await;
-        assert_eq!(answer.errors(), ["data: it is missing"]);
+        assert_eq!(answer.errors(), ["data: it is missing; give it"]);
         assert_eq!(api.get("/v1/events").await.expect(200)["data"], json!([]));
     })
     .await;

@@ -75,11 +75,11 @@ async fn every_bad_field_is_named_and_nothing_is_kept() {
             (json!({"url": "https://example.com/", "event_types": ["a..b"]}), "event_types[0]: "),
             (
                 json!({"url": "https://example.com/", "event_types": []}),
-                "event_types: name at least",
+                "event_types: it is empty; name at least",
             ),
             (
                 json!({"url": "https://example.com/", "timeout": "31s"}),
-                "timeout: 31s is not within",
+                "timeout: 31s does not fit; write 1s",
             ),
             (json!({"url": "https://example.com/", "timeout": 5}), "timeout: "),
             (json!({"url": "https://example.com/", "headers": {"Host": "x"}}), "headers.Host: "),

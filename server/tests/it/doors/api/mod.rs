@@ -13,6 +13,7 @@ mod refusals;
 mod secrets;
 mod tenants;
 mod urls;
+mod wording;
 
 use std::{sync::Arc, time::Duration};
 

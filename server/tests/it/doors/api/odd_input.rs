@@ -1,9 +1,11 @@
 //! Whatever is sent, it is taken or refused with a reason: never a defect of ours, never a panic.
 
+use std::collections::BTreeSet;
+
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::{TestApi, on_both};
+use super::{TestApi, on_both, wording::complaints};
 
 /// What a field may be sent by mistake or by malice.
 fn odd_values() -> Vec<Value> {
@@ -34,7 +36,7 @@ fn odd_values() -> Vec<Value> {
 }
 
 /// Each route that takes a body, and a body of which one field at a time is made odd.
-fn bodies(endpoint: &str) -> Vec<(Method, String, Value)> {
+pub fn bodies(endpoint: &str) -> Vec<(Method, String, Value)> {
     let at = |below: &str| format!("/v1/tenants/acme/endpoints/{endpoint}{below}");
     let settings = json!({
         "url": "https://example.com/", "description": "x", "event_types": ["*"], "filter": null,
@@ -51,7 +53,8 @@ fn bodies(endpoint: &str) -> Vec<(Method, String, Value)> {
     vec![
         (Method::POST, "/v1/tenants/acme/endpoints".to_owned(), settings),
         (Method::PATCH, at(""), change),
-        (Method::POST, at("/secrets"), json!({"kind": "hmac", "secret": null})),
+        (Method::POST, at("/secrets"), json!({"kind": "hmac"})),
+        (Method::POST, at("/secrets"), json!({"secret": null})),
         (Method::POST, at("/secrets/rotate"), json!({"kind": "hmac", "overlap": "0s"})),
         (
             Method::PUT,
@@ -92,8 +95,9 @@ fn assert_answered(status: StatusCode, what: &str) {
 }
 
 #[tokio::test]
-async fn no_field_of_any_body_is_a_defect_of_ours() {
+async fn no_field_of_any_body_is_a_defect_of_ours_and_all_is_told_to_people() {
     on_both(async |api| {
+        let mut unclear = BTreeSet::new();
         let endpoint = api.add_endpoint(json!({"url": "https://example.com/"})).await;
         for (method, path, body) in bodies(&endpoint) {
             for odd in odd_values() {
@@ -104,9 +108,13 @@ async fn no_field_of_any_body_is_a_defect_of_ours() {
                     body[field] = odd.clone();
                     let answer = api.call(method.clone(), &path, body).await;
                     assert_answered(answer.status, &format!("{method} {path} {field}: {odd}"));
+                    if answer.status == 422 {
+                        unclear.extend(complaints(&answer, field));
+                    }
                 }
             }
         }
+        assert!(unclear.is_empty(), "{unclear:#?}");
         api.deliver_all().await;
     })
     .await;
