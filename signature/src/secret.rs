@@ -7,6 +7,7 @@
 use std::{fmt, sync::Arc};
 
 use aws_lc_rs::{
+    constant_time::verify_slices_are_equal,
     digest,
     signature::{Ed25519KeyPair, KeyPair as _},
 };
@@ -67,7 +68,7 @@ pub(crate) enum Key {
 pub enum SecretError {
     /// It does not begin as a secret does.
     #[error(
-        "a secret begins with whsec_ (HMAC), whsk_ (Ed25519 private key) or whpk_ (Ed25519 public key)"
+        "it is no secret; write one that begins with whsec_ (HMAC), whsk_ (Ed25519 private key) or whpk_ (Ed25519 public key)"
     )]
     UnknownPrefix,
     /// `v1,whsec_…`, as some dashboards show it.
@@ -170,6 +171,16 @@ impl Secret {
     pub fn public_text(&self) -> Option<String> {
         let public = self.public_key()?;
         Some(format!("{PUBLIC_PREFIX}{}", BASE64_STANDARD.encode(public)))
+    }
+
+    /// Whether both sign alike, however each is written: base64 may lack its padding, and a private
+    /// key its public half. Takes no longer for keys that are nearly the same.
+    pub fn is_same_key(&self, other: &Self) -> bool {
+        match (&self.key, &other.key) {
+            (Key::Hmac(own), Key::Hmac(others)) => verify_slices_are_equal(own, others).is_ok(),
+            (Key::Hmac(_), _) | (_, Key::Hmac(_)) => false,
+            _ => self.kind() == other.kind() && self.public_key() == other.public_key(),
+        }
     }
 
     /// The first 8 hexadecimal digits of the SHA-256 of its text: enough to tell two secrets
@@ -286,6 +297,26 @@ mod tests {
     }
 
     #[test]
+    fn the_same_key_is_known_however_it_is_written() {
+        let read = |text: &str| Secret::parse(text).unwrap();
+        let hmac = Secret::new_hmac(&[7; 32]);
+        let pair = Secret::new_ed25519(&[7; 32]);
+        let seed = with_bytes(PRIVATE_PREFIX, 32);
+        for (one, other, same, why) in [
+            (&hmac, read(hmac.text().trim_end_matches('=')), true, "without its padding"),
+            (&hmac, Secret::new_hmac(&[8; 32]), false, "other bytes"),
+            (&hmac, pair.clone(), false, "another kind"),
+            (&pair, Secret::new_ed25519(&[7; 32]), true, "the same"),
+            (&pair, Secret::new_ed25519(&[8; 32]), false, "another pair"),
+            (&pair, read(&pair.public_text().unwrap()), false, "which cannot sign"),
+            (&read(&seed), read(seed.trim_end_matches('=')), true, "the seed alone"),
+        ] {
+            assert_eq!(one.is_same_key(&other), same, "{why}");
+            assert_eq!(other.is_same_key(one), same, "{why}");
+        }
+    }
+
+    #[test]
     fn an_error_names_what_is_wrong_and_shows_nothing_of_the_secret() {
         let good = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX";
         for (text, expected) in [
@@ -295,9 +326,9 @@ mod tests {
             (good.replace("AAEC", "_-EC"), "URL alphabet"),
             (good.replace("AAEC", "!AEC"), "not base64"),
             (format!("{good}A"), "not base64"),
-            (good.replace("whsec", "WHSEC"), "a secret begins with whsec_"),
-            ("sk_live_AAECAwQFBgcICQoL".to_owned(), "a secret begins with whsec_"),
-            (String::new(), "a secret begins with whsec_"),
+            (good.replace("whsec", "WHSEC"), "write one that begins with whsec_"),
+            ("sk_live_AAECAwQFBgcICQoL".to_owned(), "write one that begins with whsec_"),
+            (String::new(), "write one that begins with whsec_"),
             (format!("whsec_{}", "A".repeat(10_000_000)), "none has more than 256"),
         ] {
             let error = Secret::parse(&text).expect_err("no secret").to_string();

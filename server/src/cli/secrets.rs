@@ -23,11 +23,13 @@ use crate::{
 };
 
 const LIST: &[Column] = columns!["id", "kind", "created_at", "expires_at", "fingerprint"];
+const REVEALED: &[Column] = columns!["id", "kind", "secret", "public_key", "live", "created_at"];
 const ROTATED: &[Column] = columns!["id", "kind", "secret", "public_key", "created_at"];
 
-/// List, rotate and revoke an endpoint's secrets
+/// List, rotate, reveal and revoke an endpoint's secrets
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  snaphook secrets rotate ep_… --overlap 24h")]
+#[command(after_help = "Examples:\n  snaphook secrets rotate ep_… --overlap 24h\n  \
+                        snaphook secrets reveal ep_… sec_…")]
 pub struct Args {
     #[command(flatten)]
     to: ClientArgs,
@@ -51,6 +53,12 @@ enum Action {
         /// hmac or ed25519
         #[arg(long)]
         kind: Option<String>,
+    },
+    /// Print a secret's text; the audit keeps who saw it
+    Reveal {
+        endpoint: String,
+        /// The secret's id, sec_…
+        secret: String,
     },
     /// Seal everything anew with the current master key, in the database itself, while servers run
     Reseal(SettingsArgs),
@@ -86,6 +94,11 @@ pub async fn run(args: Args) -> anyhow::Result<Exit> {
                 .filter_map(|(name, value)| Some((name.to_owned(), value?.into())))
                 .collect();
             output.one(ROTATED, &client.send(Method::POST, &at, &body.into()).await?)?;
+        }
+        Action::Reveal { endpoint, secret } => {
+            let found = find::endpoint(&client, &endpoint, tenant).await?;
+            let at = found.url(&["secrets", &secret, "reveal"]);
+            output.one(REVEALED, &client.send(Method::POST, &at, &Map::new().into()).await?)?;
         }
         Action::Reseal(_) => {}
         Action::Revoke { endpoint, secret, yes } => {

@@ -58,6 +58,7 @@ impl Manage {
         let mut tx = self.store.begin().await?;
         let owner = self.lock_endpoint(&mut tx, tenant, endpoint).await?;
         let live = tx.list_live_secrets(endpoint, self.now()).await?;
+        self.refuse_live_twice(&live, &secret)?;
         refuse_too_many(live.len())?;
         tx.add_secret(&row).await?;
         Deed::new(actor, "secret.create", &row.id)
@@ -212,6 +213,21 @@ impl Manage {
             expires_at: None,
             revoked_at: None,
         }
+    }
+
+    /// Refuses a secret that is live already: a receiver would get each signature twice, and
+    /// revoking the one would leave the other signing.
+    fn refuse_live_twice(&self, live: &[SecretRow], new: &Secret) -> Result<(), ManageError> {
+        for row in live {
+            if self.open_secret(row)?.is_same_key(new) {
+                let detail = format!(
+                    "secret {} of this endpoint is the same and live; use it, or revoke it first",
+                    row.id
+                );
+                return Err(ManageError::conflict("secret_exists", detail));
+            }
+        }
+        Ok(())
     }
 
     /// The endpoint, with the configuration locked against others' changes.

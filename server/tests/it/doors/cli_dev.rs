@@ -89,7 +89,11 @@ fn client_commands_find_it_and_do_what_the_api_does() {
 
     done(&program, &["endpoints", "test", &endpoint]);
     done(&program, &["secrets", "rotate", &endpoint, "--overlap", "1h"]);
-    assert_eq!(done(&program, &["secrets", "list", &endpoint]).len(), 2);
+    let secrets = done(&program, &["secrets", "list", &endpoint]);
+    assert_eq!(secrets.len(), 2);
+    let revealed = program.run(&["secrets", "reveal", &endpoint, &secrets[0]]);
+    assert!(revealed.out.contains("\nsecret\twhsec_"), "{revealed:?}");
+    assert_eq!(program.run(&["secrets", "reveal", &endpoint, "sec_0"]).code, 3, "no such secret");
     let tested = program.run(&["endpoints", "test", &endpoint, "--tenant", "acme"]);
     assert!(tested.out.contains("outcome\tdelivered"), "signed with both: {tested:?}");
 

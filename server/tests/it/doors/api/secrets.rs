@@ -69,6 +69,28 @@ async fn a_rotation_signs_with_both_until_its_overlap_ends() {
 }
 
 #[tokio::test]
+async fn a_secret_is_live_once_on_an_endpoint_however_it_is_written() {
+    on_both(async |api| {
+        let (path, first) = endpoint(api).await;
+        let other_padding = first.trim_end_matches('=');
+        let id = listed(api, &path).await[0]["id"].as_str().unwrap().to_owned();
+        for same in [&*first, other_padding] {
+            let answer = api.post(&path, json!({"secret": same})).await;
+            assert_eq!(answer.problem(409), "secret_exists");
+            let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+            assert!(detail.contains(&id) && !detail.contains(same), "{detail}");
+        }
+        assert_eq!(listed(api, &path).await.len(), 1);
+        let (elsewhere, _) = endpoint(api).await;
+        api.post(&elsewhere, json!({"secret": first})).await.expect(201);
+
+        api.post(&format!("{path}/rotate"), json!({"overlap": "0s"})).await.expect(201);
+        api.post(&path, json!({"secret": first})).await.expect(201);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_rotation_without_overlap_ends_the_old_secret_at_once() {
     on_both(async |api| {
         let (path, old) = endpoint(api).await;
