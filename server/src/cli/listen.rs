@@ -6,7 +6,11 @@ use anyhow::Context as _;
 use http::StatusCode;
 use serde_json::value::RawValue;
 use snaphook_signature::Secret;
-use tokio::{net::TcpListener, sync::mpsc};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -107,9 +111,11 @@ async fn show(
     once: bool,
     output: &mut Output,
 ) -> anyhow::Result<Exit> {
+    // Made once: one made for each request would not hear what came while a line was printed.
+    let mut interrupts = signal(SignalKind::interrupt())?;
     loop {
         let next = tokio::select! {
-            _ = tokio::signal::ctrl_c() => None,
+            _ = interrupts.recv() => None,
             next = seen.recv() => next,
         };
         let Some(next) = next else { return Ok(Exit::Done) };

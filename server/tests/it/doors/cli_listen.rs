@@ -1,8 +1,10 @@
 //! `snaphook listen`: a receiver that verifies.
 
+use std::{io::Write as _, net::TcpStream, time::Duration};
+
 use snaphook_signature::{Secret, sign_standard};
 
-use crate::support::program::{Program, Running, post};
+use crate::support::program::{Program, Running, post, rest};
 
 fn start(program: &Program, arguments: &[&str]) -> (Running, String) {
     let mut running = program.start(&[&["listen", "--port", "0"], arguments].concat());
@@ -67,6 +69,24 @@ fn failures_come_first_and_then_the_status_that_was_asked_for() {
     let statuses = [(); 3].map(|()| send(&address, &secret, BODY));
 
     assert_eq!(statuses, [503, 503, 410]);
+}
+
+/// Nobody reads, so it stands still while it prints; the interrupt comes then.
+#[test]
+fn an_interrupt_that_comes_while_a_line_is_printed_ends_it() {
+    let (mut running, address) = start(&Program::new(), &["--json"]);
+    let long = format!(r#"{{"type":"{}"}}"#, "x".repeat(100_000)); // more than a pipe holds
+    let request =
+        format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{long}", long.len());
+    let mut sender = TcpStream::connect(address).unwrap();
+    sender.write_all(request.as_bytes()).unwrap();
+    rest(Duration::from_millis(500));
+    running.signal("INT");
+    rest(Duration::from_millis(200));
+
+    running.read_until("xxx");
+
+    assert!(running.ends_within(Duration::from_secs(10)), "it goes on");
 }
 
 #[test]

@@ -5,10 +5,12 @@ use std::{
     fmt::Write as _,
     io::{self, BufRead, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
+    path::Path,
     process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio},
     time::Duration,
 };
 
+use snaphook::world::real::monotonic;
 use tempfile::TempDir;
 
 /// A folder to run in, and the environment that all runs share.
@@ -38,6 +40,11 @@ impl Program {
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Writes a file into its folder.
@@ -123,6 +130,24 @@ impl Running {
         assert!(sent.success(), "kill -s {name} {process}");
     }
 
+    /// Whether it ends in time, with 0. What it prints meanwhile is dropped.
+    pub fn ends_within(mut self, time: Duration) -> bool {
+        let Self { child, out, err } = &mut self;
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(io::copy(out, &mut io::sink())));
+            scope.spawn(|| drop(io::copy(err, &mut io::sink())));
+            let end = monotonic() + time;
+            while monotonic() < end {
+                if let Some(status) = child.try_wait().unwrap() {
+                    return status.success();
+                }
+                rest(Duration::from_millis(10));
+            }
+            child.kill().unwrap();
+            false
+        })
+    }
+
     /// Waits for its end.
     pub fn end(mut self) -> Ended {
         let (mut out, mut err) = (String::new(), String::new());
@@ -131,6 +156,12 @@ impl Running {
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
         Ended { code, out, err }
     }
+}
+
+/// Lets another process go on for a while.
+pub fn rest(time: Duration) {
+    #[expect(clippy::disallowed_methods, reason = "a test of another process, which has no clock")]
+    std::thread::sleep(time);
 }
 
 fn lines_until(from: &mut impl BufRead, part: &str) -> Vec<String> {
