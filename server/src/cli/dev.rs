@@ -4,9 +4,7 @@
 //! it gets. The sample is set up through the server's own API, as anyone would do it.
 
 use std::{
-    io::ErrorKind,
     net::{Ipv4Addr, SocketAddr},
-    os::unix::fs::DirBuilderExt as _,
     path::Path,
     sync::Arc,
     time::Duration,
@@ -35,6 +33,7 @@ use crate::{
         api_keys::{NewApiKey, create_api_key, hash_of},
     },
     server::{Server, bind, signals::Signals},
+    store::files::make_folder_of,
     telemetry::logs,
     world::real::wall_clock,
 };
@@ -101,7 +100,7 @@ pub async fn run(args: Args) -> anyhow::Result<Exit> {
 
 /// Settings for development, and the address to listen on.
 async fn prepare(args: &Args) -> anyhow::Result<(Settings, TcpListener)> {
-    make_folder(Path::new(".snaphook"))?;
+    make_folder_of(Path::new(CLIENT_FILE)).with_context(|| format!("cannot make {CLIENT_FILE}"))?;
     let mut sources = args
         .settings
         .sources()
@@ -122,16 +121,6 @@ async fn prepare(args: &Args) -> anyhow::Result<(Settings, TcpListener)> {
     let listener = taken.map_err(|error| failure(&settings.database, error))?;
     settings.move_to(listener.local_addr()?);
     Ok((settings, listener))
-}
-
-/// The folder of the database and the key is for its owner alone.
-fn make_folder(path: &Path) -> anyhow::Result<()> {
-    match std::fs::DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            Err(error).with_context(|| format!("cannot make {}", path.display()))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// The key that an earlier run left, while it is good; else a new one.

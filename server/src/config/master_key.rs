@@ -13,7 +13,10 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use super::{Settings, parse::Confidential};
-use crate::store::seal::{self, Keyring, MasterKey};
+use crate::store::{
+    files::make_folder_of,
+    seal::{self, Keyring, MasterKey},
+};
 
 /// Why there is no key.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +100,7 @@ fn make(path: &Path, mut chance: impl FnMut() -> u64) -> std::io::Result<Confide
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)?;
+    make_folder_of(path)?;
     let bytes: Vec<u8> = (0..4).flat_map(|_| chance().to_be_bytes()).collect();
     let key = STANDARD.encode(bytes);
 

@@ -8,7 +8,7 @@ use sqlx::{
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 
-use super::{Pool, Store, StoreError, group::Group};
+use super::{Pool, Store, StoreError, files, group::Group};
 use crate::faults::Faults;
 
 /// How long a caller waits for a connection, or for a foreign writer of the same SQLite file.
@@ -87,10 +87,10 @@ async fn open_sqlite(url: &str, path: &str, options: Options) -> Result<Pool, St
         return Err(bad_url(url, "events must outlive the process: name a file, as sqlite:PATH"));
     }
     let file = Path::new(path);
-    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).map_err(|error| bad_url(url, &error.to_string()))?;
-    }
+    let failed = |error: std::io::Error| bad_url(url, &error.to_string());
+    files::make_folder_of(file).map_err(failed)?;
     let lock = if options.serve { Some(Arc::new(lock_file(url, path)?)) } else { None };
+    files::make_file(file).map_err(failed)?;
     let connect = SqliteConnectOptions::new()
         .filename(file)
         .create_if_missing(true)
@@ -115,7 +115,8 @@ async fn open_sqlite(url: &str, path: &str, options: Options) -> Result<Pool, St
 /// Two servers on one file would each believe that they own all shards.
 fn lock_file(url: &str, path: &str) -> Result<File, StoreError> {
     let name = format!("{path}.lock");
-    let file = File::create(&name).map_err(|error| bad_url(url, &format!("{name}: {error}")))?;
+    let file = files::open_lock(Path::new(&name))
+        .map_err(|error| bad_url(url, &format!("{name}: {error}")))?;
     file.try_lock().map_err(|_| StoreError::FileLocked(path.to_owned()))?;
     Ok(file)
 }

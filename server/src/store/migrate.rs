@@ -1,10 +1,10 @@
 //! Bringing the schema up to what this binary knows, one process at a time.
 
-use std::{borrow::Cow, fs::File};
+use std::{borrow::Cow, path::Path};
 
 use sqlx::migrate::{AppliedMigration, Migrate, MigrateError, Migrator};
 
-use super::{Pool, Store, StoreError};
+use super::{Pool, Store, StoreError, files};
 
 /// The second key of our advisory locks that means "migrating". Two integers, for it is the
 /// user's database, and one integer is a space that others use too.
@@ -103,7 +103,8 @@ impl Store {
                     sqlx::query_scalar("SELECT file FROM pragma_database_list WHERE name = 'main'")
                         .fetch_one(&mut *connection)
                         .await?;
-                let lock = File::create(format!("{path}.migrating")).map_err(failed)?;
+                let lock = format!("{path}.migrating");
+                let lock = files::open_lock(Path::new(&lock)).map_err(failed)?;
                 let lock = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock))
                     .await
                     .map_err(|error| MigrateError::Source(Box::new(error)))?

@@ -22,6 +22,7 @@ pub mod endpoints;
 mod error;
 pub mod event_types;
 pub mod events;
+pub mod files;
 pub mod grants;
 mod group;
 pub mod idempotency;
