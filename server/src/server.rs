@@ -9,6 +9,7 @@
 
 pub mod connections;
 pub mod files;
+mod linger;
 pub mod signals;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};

@@ -27,7 +27,7 @@ pub struct Args {
     roles: Option<String>,
 }
 
-/// Runs the command until a signal ends it. A second signal ends it at once.
+/// Runs the command until a signal ends it. Another one, a second later, ends it at once.
 pub async fn run(args: Args) -> anyhow::Result<Exit> {
     let sources = args
         .settings
@@ -61,11 +61,13 @@ pub async fn until_signal(server: Server, signals: &mut Signals) -> Exit {
         () = &mut running => return Exit::Done,
         () = signals.next() => {}
     }
-    tracing::info!("stopping: requests under way may end, for 24 s; a second signal ends them");
+    tracing::info!(
+        "stopping: requests under way may end, for 24 s; a signal after a second ends them"
+    );
     stop.cancel();
     tokio::select! {
         () = running => Exit::Done,
-        () = signals.next() => {
+        () = signals.again() => {
             tracing::warn!("stopped at once; what was under way is sent again");
             Exit::Failed
         }

@@ -14,18 +14,23 @@ pub const FILE_VARIABLE: &str = "SNAPHOOK_CONFIG";
 const OTHERS: [&str; 5] =
     [FILE_VARIABLE, "SNAPHOOK_URL", "SNAPHOOK_API_KEY", "SNAPHOOK_TENANT", "SNAPHOOK_SECRET"];
 
-/// What the environment sets, by key. An empty variable sets nothing, as compose files write it
-/// for values that are left open.
+/// What the environment sets, by key. An empty variable is an empty list where a list is asked for;
+/// else it is a problem, for a value that got lost on its way must not pass for the default.
 pub fn read(
     environment: &[(String, String)],
     problems: &mut Vec<String>,
 ) -> BTreeMap<&'static str, Written> {
     let mut written = BTreeMap::new();
     for (variable, text) in environment {
-        if !variable.starts_with(PREFIX) || text.is_empty() {
+        if !variable.starts_with(PREFIX) {
             continue;
         }
-        if let Some(key) = KEYS.iter().find(|key| key.variable() == *variable) {
+        let key = KEYS.iter().find(|key| key.variable() == *variable);
+        let is_one = key.map_or(variable == FILE_VARIABLE, |key| !key.is_list());
+        if is_one && text.is_empty() {
+            problems
+                .push(format!("{variable} is empty; unset it for the default, or give a value"));
+        } else if let Some(key) = key {
             let origin = Origin::Variable(variable.clone());
             written.insert(key.name, Written::text(key, text, origin));
         } else if !is_of_others(variable) {
@@ -100,11 +105,24 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_separated_by_commas_and_empty_is_unset() {
+    fn lists_are_separated_by_commas_and_may_be_empty() {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let environment = [pair("SNAPHOOK_ROLES", "api, worker"), pair("SNAPHOOK_LISTEN", "")];
-        let written = read(&environment, &mut Vec::new());
+        let environment = [pair("SNAPHOOK_ROLES", "api, worker"), pair("SNAPHOOK_GUARD_PORTS", "")];
+        let mut problems = Vec::new();
+        let written = read(&environment, &mut problems);
         assert_eq!(written["roles"].texts, ["api", "worker"]);
-        assert!(!written.contains_key("listen"));
+        assert_eq!(written["guard.ports"].texts, [""; 0]);
+        assert_eq!(problems, [""; 0]);
+    }
+
+    #[test]
+    fn an_empty_variable_is_named_and_never_passes_for_the_default() {
+        let single = KEYS.iter().filter(|key| !key.is_list()).map(Key::variable);
+        for variable in single.chain([FILE_VARIABLE.to_owned()]) {
+            let mut problems = Vec::new();
+            let written = read(&[(variable.clone(), String::new())], &mut problems);
+            let told = format!("{variable} is empty; unset it for the default, or give a value");
+            assert_eq!((problems, written.len()), (vec![told], 0));
+        }
     }
 }

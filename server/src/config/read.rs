@@ -126,8 +126,14 @@ impl Reader {
         name: &'static str,
         parse: impl Fn(&str) -> Result<T, E>,
     ) -> Option<T> {
-        let (texts, _) = self.texts(name);
-        let text = texts.first().filter(|text| !text.is_empty())?;
+        let (texts, is_written) = self.texts(name);
+        let text = texts.first()?;
+        if text.is_empty() {
+            if is_written {
+                self.complain(name, "it is empty; leave it out, or give a value");
+            }
+            return None;
+        }
         parse(text).map_err(|problem| self.complain(name, problem)).ok()
     }
 

@@ -24,6 +24,8 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use super::linger;
+
 /// How much a client may take.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
@@ -69,12 +71,14 @@ pub async fn serve(
     limits: ConnectionLimits,
     stop: CancellationToken,
 ) {
-    let router = router
-        .layer(middleware::from_fn(move |request, next| within(limits.request, request, next)));
+    let tasks = TaskTracker::new();
+    let lingering = tasks.clone();
+    let router = router.layer(middleware::from_fn(move |request, next| {
+        within(limits.request, linger::watch(request, &lingering), next)
+    }));
     let builder = Arc::new(builder(limits));
     let graceful = GracefulShutdown::new();
     let slots = Arc::new(Semaphore::new(limits.connections));
-    let tasks = TaskTracker::new();
     while let Some(slot) = stop.run_until_cancelled(slots.clone().acquire_owned()).await {
         let stream = match stop.run_until_cancelled(accept(&listener)).await {
             Some(Ok(stream)) => stream,

@@ -1,8 +1,12 @@
 //! The signals that ask a process to end.
 
-use std::io;
+use std::{io, time::Duration};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Supervisors may send the first signal twice (to the process and to its group, say): a second one
+/// means haste only when it comes this long after the first.
+const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
 /// SIGTERM, which orchestrators send, and SIGINT, which Ctrl-C does.
 pub struct Signals {
@@ -17,6 +21,17 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
         })
+    }
+
+    /// Waits, after a signal, for another that is not the same one sent twice.
+    pub async fn again(&mut self) {
+        let same = async {
+            loop {
+                self.next().await;
+            }
+        };
+        let _: Result<(), _> = tokio::time::timeout(SAME_SIGNAL, same).await;
+        self.next().await;
     }
 
     /// Waits for the next of either.

@@ -10,7 +10,7 @@ use snaphook::world::real::monotonic;
 
 use crate::support::{
     databases::{Database, Kind, on_both},
-    program::{Program, Running, closed_port, get},
+    program::{Program, Running, closed_port, get, rest},
 };
 
 const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
@@ -145,6 +145,7 @@ async fn a_second_signal_ends_it_at_once_and_the_next_start_sends_again() {
         while TcpStream::connect(&address).is_ok() {
             std::thread::yield_now();
         }
+        rest(Duration::from_millis(1_100));
         let second_signal = monotonic();
         running.signal("TERM");
         assert_eq!(running.end().code, 1);
@@ -155,6 +156,97 @@ async fn a_second_signal_ends_it_at_once_and_the_next_start_sends_again() {
         answer(&receiver.accept());
     })
     .await;
+}
+
+/// Supervisors may send it to the process and to its group.
+#[tokio::test]
+async fn a_signal_that_is_sent_twice_is_one() {
+    let database = Database::migrated(Kind::Sqlite).await;
+    let program = program(&database);
+    let key = operator_key(&program);
+    let (mut running, address) = serve(&program);
+    let (receiver, _) = Receiver::new(&program, &address, &key);
+    done(&program, &address, &key, &["emit", "acme", "a.b"]);
+    let on_the_wire = receiver.accept();
+
+    running.signal("TERM");
+    running.wait_for("stopping");
+    running.signal("TERM");
+    running.signal("INT");
+    rest(Duration::from_millis(1_100));
+    answer(&on_the_wire);
+
+    assert_eq!(running.end().code, 0);
+    let (_second, address) = serve(&program);
+    assert_eq!(deliveries(&program, &address, &key), ["delivered 1"]);
+    database.remove().await;
+}
+
+/// One that writes all before it reads, and one that asks first.
+#[tokio::test]
+async fn an_event_that_is_too_large_is_answered_however_it_is_sent() {
+    let database = Database::migrated(Kind::Sqlite).await;
+    let program = program(&database);
+    let key = operator_key(&program);
+    let (_running, address) = serve(&program);
+    let head = format!(
+        "POST /v1/events HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n\
+         content-type: application/json\r\n"
+    );
+    let body = vec![b' '; 20 << 20];
+    let chunks = [b"1400000\r\n", body.as_slice(), b"\r\n0\r\n\r\n"].concat();
+    for (form, body) in [
+        ("content-length: 20971520", &body),
+        ("transfer-encoding: chunked", &chunks),
+        ("content-length: 20971520\r\nexpect: 100-continue", &Vec::new()),
+    ] {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.write_all(format!("{head}{form}\r\n\r\n").as_bytes()).unwrap();
+        stream.write_all(body).unwrap_or_else(|error| panic!("{form}: {error}"));
+
+        let mut answer = [0; 1024];
+        let read = stream.read(&mut answer).unwrap();
+
+        let answer = String::from_utf8_lossy(&answer[..read]);
+        assert!(answer.starts_with("HTTP/1.1 413 "), "{form}: {answer}");
+    }
+    database.remove().await;
+}
+
+#[tokio::test]
+async fn the_database_is_for_its_owner_alone_unless_it_was_opened_to_others() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let program = Program::new().with("SNAPHOOK_LISTEN", "127.0.0.1:0");
+    let mode = |name: &str| {
+        let path = program.folder().join(name);
+        std::fs::metadata(&path).map_or(0, |found| found.permissions().mode() & 0o777)
+    };
+    let (running, address) = serve(&program);
+    let key = operator_key(&program);
+    done(&program, &address, &key, &["tenants", "create", "acme"]);
+    for name in ["snaphook.db", "snaphook.db-wal", "snaphook.db-shm", "snaphook.db.lock"] {
+        assert_eq!(mode(&format!(".snaphook/{name}")), 0o600, "{name}");
+    }
+    assert_eq!(mode(".snaphook"), 0o700);
+    running.signal("TERM");
+    assert_eq!(running.end().code, 0);
+
+    let database = program.folder().join(".snaphook/snaphook.db");
+    std::fs::set_permissions(database, std::fs::Permissions::from_mode(0o660)).unwrap();
+    let (_running, address) = serve(&program);
+    done(&program, &address, &key, &["tenants", "create", "beta"]);
+    for name in ["snaphook.db", "snaphook.db-wal"] {
+        assert_eq!(mode(&format!(".snaphook/{name}")), 0o660, "{name}");
+    }
+}
+
+#[test]
+fn an_empty_variable_is_no_default() {
+    let ended = Program::new().with("SNAPHOOK_DATABASE", "").run(&["serve"]);
+    assert_eq!(ended.code, 2, "{ended:?}");
+    let told = "SNAPHOOK_DATABASE is empty; unset it for the default, or give a value";
+    assert!(ended.err.contains(told), "{ended:?}");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use axum::{
     Router,
+    http::StatusCode,
     routing::{get, post},
 };
 use snaphook::server::connections::{ConnectionLimits, serve};
@@ -34,7 +35,8 @@ async fn start(limits: ConnectionLimits) -> Started {
     let router = Router::new()
         .route("/", get(|| async { "hello" }))
         .route("/slow", get(slow))
-        .route("/echo", post(|body: String| async { body }));
+        .route("/echo", post(|body: String| async { body }))
+        .route("/refuse", post(|| async { StatusCode::PAYLOAD_TOO_LARGE }));
     #[expect(clippy::disallowed_methods, reason = "a test that waits for it")]
     let serving = tokio::spawn(serve(listener, router, limits, stop.clone()));
     Started { address, stop, serving }
@@ -113,4 +115,71 @@ async fn connections_beyond_the_limit_wait_for_one_to_end() {
     drop(first);
 
     read_until(&mut second, "hello").await;
+}
+
+/// The head of a request that is refused unread, and a body of so many MiB in the same form.
+fn large(chunked: bool, mebibytes: usize) -> (String, Vec<u8>) {
+    let part = vec![b'x'; 1 << 20];
+    if chunked {
+        let head = "POST /refuse HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+        let chunk = [b"100000\r\n", part.as_slice(), b"\r\n"].concat();
+        return (head.to_owned(), [chunk.repeat(mebibytes), b"0\r\n\r\n".to_vec()].concat());
+    }
+    let length = mebibytes << 20;
+    let head = format!("POST /refuse HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n");
+    (head, part.repeat(mebibytes))
+}
+
+#[tokio::test]
+async fn a_client_that_writes_all_before_it_reads_gets_its_answer() {
+    let Started { address, .. } = start(ConnectionLimits::default()).await;
+    for chunked in [false, true] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let (head, body) = large(chunked, 16);
+
+        stream.write_all(head.as_bytes()).await.unwrap();
+        timeout(LONG, stream.write_all(&body)).await.unwrap().expect("nobody resets it");
+
+        read_until(&mut stream, "HTTP/1.1 413 ").await;
+        let next = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+        stream.write_all(next).await.unwrap();
+        read_until(&mut stream, "hello").await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_never_stops_writing_is_cut_off() {
+    let Started { address, .. } = start(ConnectionLimits::default()).await;
+    for chunked in [false, true] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let (head, body) = large(chunked, 1024);
+        stream.write_all(head.as_bytes()).await.unwrap();
+
+        let written = timeout(LONG, stream.write_all(&body)).await.unwrap();
+
+        assert!(written.is_err(), "a gibibyte is read for nothing");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_asks_before_it_sends_is_answered_at_once_and_not_asked_for_more() {
+    let Started { address, .. } = start(ConnectionLimits::default()).await;
+    let (head, _) = large(false, 16);
+    let head = head.replace("\r\n\r\n", "\r\nexpect: 100-continue\r\n\r\n");
+    let mut stream = TcpStream::connect(address).await.unwrap();
+
+    stream.write_all(head.as_bytes()).await.unwrap();
+
+    let mut answer = Vec::new();
+    timeout(LONG, stream.read_to_end(&mut answer)).await.expect("it is closed").unwrap();
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head =
+        "POST /echo HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    read_until(&mut stream, "HTTP/1.1 100 Continue\r\n").await;
+    stream.write_all(b"hi").await.unwrap();
+    read_until(&mut stream, "hi").await;
 }
