@@ -7,4 +7,3 @@ mod cli_dev;
 mod cli_listen;
 mod cli_serve;
 mod connections;
-mod nodes;
