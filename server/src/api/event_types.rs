@@ -125,7 +125,7 @@ pub async fn list(
     Reader(caller): Reader,
     mut params: Params,
 ) -> Result<Json<Listing<EventTypeBody>>, ApiError> {
-    let archived = params.parse::<bool>("archived").unwrap_or(false);
+    let archived = params.flag("archived");
     let page = params.page(&caller, "event-types", &[archived.to_string()])?;
     let paged = api.store.read().await?.list_event_types(archived, page).await?;
     Ok(Listing::of(paged, EventTypeBody::from))

@@ -221,9 +221,23 @@ impl Params {
         self.given.get(name).map_or("", String::as_str)
     }
 
-    /// Takes a parameter as text; an empty one counts as not given.
+    /// Takes a parameter as text. An empty one is a problem: a value that got lost must not pass
+    /// for a list of everything.
     pub fn text(&mut self, name: &str) -> Option<String> {
-        self.given.remove(name).filter(|value| !value.is_empty())
+        let text = self.given.remove(name)?;
+        if text.is_empty() {
+            self.problems.push(Problem::new(name, "it is empty; leave it out, or give a value"));
+            return None;
+        }
+        Some(text)
+    }
+
+    /// Takes a parameter that is `true` or `false`; the latter if it is not given.
+    pub fn flag(&mut self, name: &str) -> bool {
+        let read = |text: &str| {
+            text.parse().map_err(|_| format!("{} does not fit; write true or false", shown(text)))
+        };
+        self.read(name, read).unwrap_or(false)
     }
 
     /// Takes a parameter and reads it.
@@ -278,7 +292,8 @@ impl Params {
         list: &str,
         taken: &[String],
     ) -> Result<Page<K>, ApiError> {
-        let cursor = self.text("cursor");
+        // An empty one is the first page, for loops that begin with none.
+        let cursor = self.given.remove("cursor").filter(|cursor| !cursor.is_empty());
         let limit = self.read("limit", |text| {
             let number = text.parse::<i64>().map_err(|_| {
                 format!("{} is no number; write one from 1 to {}", shown(text), limits::PAGE_MAX)

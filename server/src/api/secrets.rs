@@ -129,7 +129,7 @@ pub async fn list(
 ) -> Result<Json<Listing<SecretBody>>, ApiError> {
     let tenant = caller.tenant(&tenant)?;
     let id: EndpointId = id("endpoint", &endpoint)?;
-    let all = params.parse::<bool>("all").unwrap_or(false);
+    let all = params.flag("all");
     let page = params.page(&caller, "secrets", &[id.to_string(), all.to_string()])?;
     let now = api.manage.world.now();
     let mut tx = api.store.read().await?;

@@ -50,8 +50,14 @@ impl ClientArgs {
     /// The server to talk to. The file is read only for what flags and environment leave open,
     /// and its key goes to its own server only.
     pub fn server(&self) -> anyhow::Result<Server> {
-        let filled = |value: &Option<String>| value.clone().filter(|text| !text.is_empty());
-        let (url, key) = (filled(&self.server), filled(&self.api_key));
+        let (url, key) = (self.server.clone(), self.api_key.clone());
+        for (given, name) in [(&url, "SNAPHOOK_URL"), (&key, "SNAPHOOK_API_KEY")] {
+            if given.as_deref() == Some("") {
+                return Err(Failure::usage(format!("{name} is empty"))
+                    .hint("unset it, or give a value; --server and --api-key take one too")
+                    .into());
+            }
+        }
         let left = if url.is_none() { read(Path::new(CLIENT_FILE))? } else { Left::default() };
         let Some(url) = url.or(left.url) else {
             return Err(Failure::usage("no server is named")
@@ -149,6 +155,12 @@ mod tests {
         };
         let error = args("http://a.example", None).server().unwrap_err();
         assert!(error.to_string().starts_with("there is no key for http://a.example"), "{error}");
+        for (server, key, name) in
+            [("", Some("k"), "SNAPHOOK_URL"), ("http://a.example", Some(""), "SNAPHOOK_API_KEY")]
+        {
+            let error = args(server, key).server().unwrap_err();
+            assert!(error.to_string().starts_with(&format!("{name} is empty")), "{error}");
+        }
         let error = args("a.example", Some("k")).server().unwrap_err();
         assert!(error.to_string().contains("is no server's URL"), "{error}");
         assert!(args("https://a.example/sub/", Some("k")).server().is_ok());

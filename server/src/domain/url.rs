@@ -94,7 +94,8 @@ impl EndpointUrl {
             | url::ParseError::InvalidIpv6Address
             | url::ParseError::InvalidDomainCharacter
             | url::ParseError::IdnaError => {
-                UrlError::Host { host: written_host.to_owned(), problem: error.to_string() }
+                let problem = format!("{error}; write a name like example.com, or a plain address");
+                UrlError::Host { host: written_host.to_owned(), problem }
             }
             other => UrlError::Unreadable(other.to_string()),
         })?;
@@ -108,7 +109,13 @@ impl EndpointUrl {
                 }
                 (plain, Some(address.into()))
             }
-            Host::Ipv6(address) => (address.to_string(), Some(address.into())),
+            Host::Ipv6(address) => {
+                if let Some(address) = address.to_ipv4_mapped() {
+                    let (written, address) = (written_host.to_owned(), address.into());
+                    return Err(UrlError::AddressForm { written, address });
+                }
+                (address.to_string(), Some(address.into()))
+            }
         };
         if address.is_none() && url.host_str() != Some(&host) {
             url.set_host(Some(&host)).map_err(|error| UrlError::Unreadable(error.to_string()))?;
@@ -179,6 +186,10 @@ fn written_host(text: &str) -> Result<(&str, bool), UrlError> {
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     if authority.contains('@') {
         return Err(UrlError::Userinfo);
+    }
+    if authority.starts_with('[') && !authority.contains(']') {
+        let problem = "its bracket is not closed; write it like [2001:db8::1]".to_owned();
+        return Err(UrlError::Host { host: authority.to_owned(), problem });
     }
     let host = match authority.rfind(':') {
         Some(colon) if !authority[colon..].contains(']') => &authority[..colon],

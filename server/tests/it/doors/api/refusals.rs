@@ -66,6 +66,8 @@ async fn bad_parameters_are_named() {
             ("cursor=abc", "cursor: it is no cursor of this server"),
             ("since=soon", "since: \"soon\" is no time"),
             ("type=a..b", "type: "),
+            ("tenant=", "tenant: it is empty; leave it out, or give a value"),
+            ("limit=", "limit: it is empty; leave it out, or give a value"),
             ("tpye=a", "tpye: there is no such parameter here"),
             ("type=a&type=b", "type: it is given twice"),
             ("type=a%00", "type: it contains NUL"),
@@ -76,6 +78,9 @@ async fn bad_parameters_are_named() {
             assert_eq!(answer.problem(400), "invalid_query", "{query}");
             assert!(answer.errors()[0].starts_with(expected), "{:?}", answer.errors());
         }
+        let answer = api.get("/v1/event-types?archived=yes").await;
+        assert_eq!(answer.errors(), ["archived: \"yes\" does not fit; write true or false"]);
+        api.get("/v1/events?cursor=").await.expect(200);
         let answer = api.get("/v1/deliveries?state=lost").await;
         assert!(answer.errors()[0].contains("pending, held, delivered, dead"));
     })

@@ -136,7 +136,21 @@ async fn each_wrong_value_is_told_in_one_sentence() {
             (endpoints, json!({}), "url: the URL is empty; write one like https://"),
             (endpoints, many, "event_types: there are 300; at most 256 are allowed"),
             (endpoints, json!({"url": "http://127.1/"}), "url: \"127.1\" is another way to write 127.0.0.1; "),
-            (endpoints, json!({"url": "http://[::ffff:127.0.0.1]/"}), "url: "),
+            (
+                endpoints,
+                json!({"url": "http://[::ffff:127.0.0.1]/"}),
+                "url: \"[::ffff:127.0.0.1]\" is another way to write 127.0.0.1; ",
+            ),
+            (
+                endpoints,
+                json!({"url": "http://[::ffff:8.8.8.8]:80/"}),
+                "url: \"[::ffff:8.8.8.8]\" is another way to write the address 8.8.8.8; write",
+            ),
+            (
+                endpoints,
+                json!({"url": "http://[::1"}),
+                "url: \"[::1\" is no host: its bracket is not closed; write",
+            ),
             (endpoints, json!({"url": "http://134744072/"}), "url: \"134744072\" is another way to write the address 8.8.8.8; write that instead"),
             ("/v1/events", json!({"tenant": "acme", "data": 1}), "type: it is missing; give it"),
             (
