@@ -33,6 +33,11 @@ impl Faults {
         self.crash_at.store(self.steps() + steps, Ordering::Relaxed);
     }
 
+    /// Nothing fails from now on: the database can be reached again.
+    pub fn mend(&self) {
+        self.crash_at.store(0, Ordering::Relaxed);
+    }
+
     /// How many steps were taken so far.
     pub fn steps(&self) -> u64 {
         self.steps.load(Ordering::Relaxed)

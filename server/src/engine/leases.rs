@@ -1,7 +1,10 @@
 //! Which shards are ours, until when. Time here is the monotonic clock, counted from before the
 //! database was asked, so that we always let go before anybody else may take.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use crate::store::{Lease, SHARDS};
 
@@ -20,7 +23,7 @@ pub fn fair(nodes: i64) -> usize {
 /// The leases of this node.
 #[derive(Debug, Default)]
 pub struct Leases {
-    held: HashMap<i16, Held>,
+    held: BTreeMap<i16, Held>,
 }
 
 impl Leases {

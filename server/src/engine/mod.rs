@@ -32,7 +32,7 @@ use std::sync::{
 
 use tokio::sync::Notify;
 
-pub use attempt::Job;
+pub use attempt::{Done, Job};
 pub use detail::Detail;
 pub use owner::Owner;
 pub use settings::EngineSettings;
@@ -44,6 +44,9 @@ use crate::{
     telemetry::metrics::Metrics,
     world::World,
 };
+
+/// No offset was measured yet.
+const UNKNOWN: i64 = i64::MIN;
 
 /// What every step of the pipeline has at hand. One a process, shared.
 pub struct Engine {
@@ -59,8 +62,11 @@ pub struct Engine {
     pub metrics: Arc<Metrics>,
     /// Rung when something changed that the worker may want to know at once.
     bell: Notify,
-    /// What to add to our wall clock to get the database's, in microseconds.
+    /// What to add to our monotonic clock to get the database's, in microseconds; [`UNKNOWN`]
+    /// until it was measured.
     offset: AtomicI64,
+    /// By how much the database's clock was ahead of our wall clock at that time.
+    ahead: AtomicI64,
 }
 
 impl Engine {
@@ -79,7 +85,8 @@ impl Engine {
             keyring: keyring.into(),
             metrics,
             bell: Notify::new(),
-            offset: AtomicI64::new(0),
+            offset: AtomicI64::new(UNKNOWN),
+            ahead: AtomicI64::new(0),
         })
     }
 
@@ -88,9 +95,17 @@ impl Engine {
         self.bell.notify_one();
     }
 
-    /// The wall clock, corrected to the database's, which all nodes and all emits share.
+    /// The database's clock, which all nodes and all emits share. It goes on by our monotonic
+    /// clock, so that a jump of our wall clock makes nothing due. On SQLite it is our wall clock.
     pub fn now(&self) -> Timestamp {
-        Timestamp(self.world.now().0.saturating_add(self.offset.load(Ordering::Relaxed)))
+        match self.offset.load(Ordering::Relaxed) {
+            UNKNOWN => self.world.now(),
+            offset => Timestamp(self.monotonic().saturating_add(offset)),
+        }
+    }
+
+    fn monotonic(&self) -> i64 {
+        i64::try_from(self.world.monotonic().as_micros()).unwrap_or(i64::MAX)
     }
 
     /// Measures how far our clock is from the database's.
@@ -99,15 +114,14 @@ impl Engine {
             return Ok(()); // it has ours
         }
         let mut tx = self.store.read_engine().await?;
-        let before = self.world.now();
+        let before = self.monotonic();
         let theirs = tx.clock().await?;
-        let after = self.world.now();
-        let ours = before.0 + after.0.saturating_sub(before.0) / 2;
-        let offset = theirs.0.saturating_sub(ours);
-        let was = self.offset.swap(offset, Ordering::Relaxed);
-        if offset.abs_diff(was) > 1_000_000 {
+        let halfway = before + (self.monotonic() - before) / 2;
+        self.offset.store(theirs.0.saturating_sub(halfway), Ordering::Relaxed);
+        let ahead = theirs.0.saturating_sub(self.world.now().0);
+        if ahead.abs_diff(self.ahead.swap(ahead, Ordering::Relaxed)) > 1_000_000 {
             tracing::warn!(
-                seconds = offset / 1_000_000,
+                seconds = ahead / 1_000_000,
                 "this node's clock differs from the database's"
             );
         }

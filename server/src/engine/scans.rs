@@ -6,7 +6,7 @@
 //! a transaction may stay open as long as it likes. The first two are for speed, the last is for
 //! truth.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     domain::{
@@ -53,7 +53,7 @@ struct Scans {
 /// The scans of all shards that are ours.
 #[derive(Debug, Default)]
 pub struct AllScans {
-    shards: HashMap<i16, Scans>,
+    shards: BTreeMap<i16, Scans>,
 }
 
 /// One page to read: where, and by which scan.

@@ -83,6 +83,7 @@ impl Owner {
         }
         let engine = self.engine.clone();
         let mut tx = engine.store.read_engine().await?;
+        self.unread.sort_unstable(); // so that one history makes one order, in simulations too
         let shards = self.unread.clone();
         self.read_lanes(&mut tx, &shards).await?;
         for shard in self.unread.drain(..) {

@@ -39,7 +39,7 @@ async fn a_crash_at_any_step_loses_nothing() {
 }
 
 /// As new.
-pub(super) async fn empty(database: &Database) {
+pub async fn empty(database: &Database) {
     let tables = [
         "events",
         "queue",

@@ -1,7 +1,7 @@
 //! Whole runs of the pipeline in a simulated world.
 
 mod commands;
-mod crash_sweep;
+pub mod crash_sweep;
 mod cut_shards;
 mod cut_sweep;
 mod first_checks;

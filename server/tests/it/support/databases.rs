@@ -69,6 +69,23 @@ impl Database {
         }
     }
 
+    /// As `migrated`, on a disk that is memory where there is one: for tests that commit often
+    /// and need nothing to outlive them.
+    pub async fn quick(kind: Kind) -> Self {
+        if kind == Kind::Postgres {
+            return Self::migrated(kind).await;
+        }
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let database = Self::sqlite_in(folder);
+        database.open().await.close().await;
+        database
+    }
+
+    /// Its name in the cluster, or its file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// A store on it, as a server would open it. Several stores are as many nodes, but on SQLite.
     pub async fn open(&self) -> Store {
         Store::open(&self.url, Options { migrate: true, serve: false }).await.unwrap()
@@ -97,7 +114,10 @@ impl Database {
     }
 
     fn sqlite() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::sqlite_in(tempfile::tempdir().unwrap())
+    }
+
+    fn sqlite_in(folder: TempDir) -> Self {
         let file = folder.path().join("snaphook.db");
         let url = format!("sqlite:{}", file.display());
         Self { kind: Kind::Sqlite, url, name: file.display().to_string(), folder: Some(folder) }

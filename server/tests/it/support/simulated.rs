@@ -228,8 +228,20 @@ pub fn engine_named(store: Store, world: Arc<Simulated>, node: &str) -> Arc<Engi
 
 /// An endpoint of `acme` with one secret, saved as the doors would save it.
 pub async fn plant(store: &Store, world: &Simulated, settings: EndpointSettings) -> EndpointId {
-    let (now, tenant) = (world.now(), TenantId::parse("acme").unwrap());
-    let id = EndpointId(id_at(now, world.random()));
+    let id = plant_at(store, world.now(), world.random(), settings).await;
+    world.pass(Duration::from_micros(10)); // the next one's id is another
+    id
+}
+
+/// As [`plant`], at this time and with this chance.
+pub async fn plant_at(
+    store: &Store,
+    now: Timestamp,
+    chance: u64,
+    settings: EndpointSettings,
+) -> EndpointId {
+    let tenant = TenantId::parse("acme").unwrap();
+    let id = EndpointId(id_at(now, chance));
     let mut row = EndpointRow {
         id,
         tenant: tenant.clone(),
@@ -245,7 +257,7 @@ pub async fn plant(store: &Store, world: &Simulated, settings: EndpointSettings)
         deleted_at: None,
     };
     let secret = Secret::new_hmac(&[9; 32]);
-    let secret_id = SecretId(id_at(now, world.random()));
+    let secret_id = SecretId(id_at(now, chance));
     let sealed = keyring().seal(secret.text().as_bytes(), Place::of_secret(&tenant, secret_id));
     let mut tx = store.begin().await.unwrap();
     tx.add_endpoint(&mut row).await.unwrap();
@@ -261,7 +273,6 @@ pub async fn plant(store: &Store, world: &Simulated, settings: EndpointSettings)
     };
     tx.add_secret(&secret).await.unwrap();
     tx.commit().await.unwrap();
-    world.pass(Duration::from_micros(10)); // the next one's id is another
     id
 }
 
