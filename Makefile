@@ -1,7 +1,7 @@
 # The only entrance. `make` alone tells what there is; CONTRIBUTING.md tells when to use what.
 
 .DEFAULT_GOAL := help
-.PHONY: help dev test lint bench fuzz
+.PHONY: help dev test soak lint bench fuzz
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -12,6 +12,10 @@ dev:  ## build and run a server with a sample tenant, endpoint and event
 test:  ## everything, on SQLite and on PostgreSQL; installs what is missing when run as root
 	scripts/install
 	scripts/with-postgres scripts/test
+
+soak:  ## what is too long for make test: kills, lost nodes, a million rows, many worlds; WORLDS is how many
+	scripts/install
+	scripts/with-postgres scripts/soak
 
 lint:  ## format, clippy, the house rules; licenses and sources where cargo-deny is installed
 	scripts/lint

@@ -87,7 +87,8 @@ CREATE TRIGGER snaphook_accept_insert INSTEAD OF INSERT ON snaphook_accept BEGIN
     FROM snaphook_sequence WHERE NOT duplicate;
     INSERT INTO snaphook_queue (event_id, endpoint_id, tenant, shard, due_at)
     SELECT q.event_id, w.endpoint_id, NEW.tenant, w.shard,
-        (q.event_id >> 11) + 1735689600000000
+        -- By the clock, not by the id, which is ahead of a clock that was set back.
+        CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000
     FROM snaphook_sequence q JOIN (
         SELECT s.endpoint_id, s.shard FROM snaphook_subscriptions s
         WHERE s.tenant = NEW.tenant AND s.pattern IN (NEW.type, '*')

@@ -108,10 +108,25 @@ impl Engine {
         i64::try_from(self.world.monotonic().as_micros()).unwrap_or(i64::MAX)
     }
 
+    /// On SQLite the wall clock is the only one: what waits for its time waits by it, so whoever
+    /// set it should know.
+    fn watch_wall_clock(&self) {
+        let ahead = self.world.now().0.saturating_sub(self.monotonic());
+        let was = self.ahead.swap(ahead, Ordering::Relaxed);
+        let by = ahead.saturating_sub(was);
+        if was != 0 && by.abs() > 1_000_000 {
+            tracing::warn!(
+                seconds = by / 1_000_000,
+                "the wall clock was set: retries come that much earlier, or later if negative"
+            );
+        }
+    }
+
     /// Measures how far our clock is from the database's.
     pub async fn adjust_clock(&self) -> Result<(), StoreError> {
         if self.store.dialect() == Dialect::Sqlite {
-            return Ok(()); // it has ours
+            self.watch_wall_clock(); // it has ours
+            return Ok(());
         }
         let mut tx = self.store.read_engine().await?;
         let before = self.monotonic();

@@ -40,6 +40,7 @@ impl Engine {
         let queue = tx.count_queue(now).await?;
         let oldest = queue.oldest_due.map_or(Duration::ZERO, |oldest| now.since(oldest));
         self.metrics.set_due(queue.due.cast_unsigned(), oldest);
+        self.metrics.set_oldest_transaction(tx.oldest_transaction().await?);
         self.metrics.set_held(tx.count_held().await?.cast_unsigned());
         let health = |state| match state {
             EndpointState::Disabled => "disabled",

@@ -3,7 +3,7 @@
 use std::{fs::File, path::Path, str::FromStr, sync::Arc, time::Duration};
 
 use sqlx::{
-    Connection as _, PgConnection,
+    Connection as _, Executor as _, PgConnection, Row as _,
     postgres::{PgConnectOptions, PgPoolOptions},
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
@@ -23,6 +23,14 @@ const ENGINE_CONNECTIONS: u32 = 6;
 
 /// Readers of a SQLite file: they never wait for one another.
 const READERS: u32 = 8;
+
+/// One way is left for each of the engine's statements: by the index that has its order. Else a
+/// plan that is made while a table is nearly empty, when all ways seem to cost the same, may read
+/// and sort all that is parked for the few rows of one lane. Set by statement and not at the
+/// start of a connection, which a pooler in between may refuse.
+const ONE_PLAN: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off;
+    SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_bitmapscan = off;
+    SET enable_sort = off; SET jit = off";
 
 /// What to do while opening.
 #[derive(Clone, Copy, Debug)]
@@ -58,27 +66,47 @@ impl Store {
 async fn open_postgres(url: &str) -> Result<Pool, StoreError> {
     let options = PgConnectOptions::from_str(url)
         .map_err(|error| bad_url(url, &error.to_string()))?
-        .application_name("snaphook");
-    // What is left is one way for each statement: by the index that has its order. Else a plan that
-    // is made while a table is nearly empty, when all ways seem to cost the same, may read and sort
-    // all that is parked for the few rows of one lane.
-    let fixed = options.clone().options([
-        ("plan_cache_mode", "force_generic_plan"),
-        ("enable_seqscan", "off"),
-        ("enable_hashjoin", "off"),
-        ("enable_mergejoin", "off"),
-        ("enable_bitmapscan", "off"),
-        ("enable_sort", "off"),
-        ("jit", "off"),
-    ]);
+        .application_name("snaphook")
+        // No column of ours has digits to lose, and a pooler in between would refuse to be asked.
+        .extra_float_digits(None);
     // The pool tries again and again, and then tells of a time-out; this tells what happened.
-    let first = tokio::time::timeout(WAIT, PgConnection::connect_with(&options)).await;
-    first.map_err(|_| sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()))??.close().await?;
+    let first = tokio::time::timeout(WAIT, own_sessions(url, &options)).await;
+    first.map_err(|_| sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()))??;
     let pool = || PgPoolOptions::new().acquire_timeout(WAIT);
+    let engine = pool().max_connections(ENGINE_CONNECTIONS).after_connect(|connection, _| {
+        Box::pin(async move { connection.execute(ONE_PLAN).await.map(drop) })
+    });
     Ok(Pool::Postgres {
-        doors: pool().max_connections(DOOR_CONNECTIONS).connect_with(options).await?,
-        engine: pool().max_connections(ENGINE_CONNECTIONS).connect_lazy_with(fixed),
+        doors: pool().max_connections(DOOR_CONNECTIONS).connect_with(options.clone()).await?,
+        engine: engine.connect_lazy_with(options),
     })
+}
+
+/// Fails where sessions are lent out for one transaction each. A bell that listens, the lock of a
+/// node that sleeps and prepared statements belong to sessions, and all would be lost in silence.
+async fn own_sessions(url: &str, options: &PgConnectOptions) -> Result<(), StoreError> {
+    async fn session(connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
+        sqlx::raw_sql("SELECT pg_backend_pid()").fetch_one(connection).await?.try_get(0)
+    }
+
+    let mut one = PgConnection::connect_with(options).await?;
+    let before = session(&mut one).await?;
+    let mut other = PgConnection::connect_with(options).await?;
+    // Whoever lends sessions lends the one that was used last.
+    other.execute("BEGIN").await?;
+    let others = session(&mut other).await?;
+    let after = session(&mut one).await?;
+    other.execute("ROLLBACK").await?;
+    if others == before || after != before {
+        return Err(bad_url(
+            url,
+            "sessions are shared by transactions here, as by pgbouncer with pool_mode = \
+             transaction; name PostgreSQL itself, or a pool with pool_mode = session",
+        ));
+    }
+    one.close().await?;
+    other.close().await?;
+    Ok(())
 }
 
 async fn open_sqlite(url: &str, path: &str, options: Options) -> Result<Pool, StoreError> {

@@ -1,7 +1,9 @@
 //! Figures for the metrics, sampled: bounded, for they are asked every few seconds and must cost
 //! the same however much waits.
 
-use super::{StoreError, Tx, on};
+use std::time::Duration;
+
+use super::{Dialect, StoreError, Tx, on};
 use crate::domain::{endpoint_state::EndpointState, event::Door, id::first_id_at, time::Timestamp};
 
 /// What a sample of the queue tells of what is not held.
@@ -39,6 +41,24 @@ impl Tx {
             on!(self, text, |sql, connection| sqlx::query_as(sql).fetch_all(connection).await?);
         let known = |(state, count)| Some((EndpointState::from_code(state)?, count));
         Ok(counts.into_iter().filter_map(known).collect())
+    }
+
+    /// How long the oldest transaction on this database has been open, as far as our role may see:
+    /// what was deleted since then cannot be cleared away. Zero on SQLite, where a reader that
+    /// stays costs nothing but the size of a file.
+    pub async fn oldest_transaction(&mut self) -> Result<Duration, StoreError> {
+        if self.dialect() == Dialect::Sqlite {
+            return Ok(Duration::ZERO);
+        }
+        let text =
+            "SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0)::float8
+             FROM pg_stat_activity
+             WHERE datname = current_database() AND pid <> pg_backend_pid()
+                 AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)";
+        let seconds: f64 = on!(self, text, |sql, connection| {
+            sqlx::query_scalar(sql).fetch_one(connection).await?
+        });
+        Ok(Duration::from_secs_f64(seconds.max(0.0)))
     }
 
     /// How much is due, and since when the oldest is. Looks at 100,000 rows and no further.

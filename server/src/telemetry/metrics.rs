@@ -68,6 +68,7 @@ pub struct Metrics {
     delivery_latency_seconds: Histogram,
     due: Gauge,
     oldest_due_seconds: Gauge<f64, AtomicU64>,
+    oldest_transaction_seconds: Gauge<f64, AtomicU64>,
     held: Gauge,
     endpoints: Family<ByHealth, Gauge>,
     /// The pairs that `endpoints` has shown, so that one that empties goes to zero.
@@ -89,6 +90,7 @@ impl Metrics {
             delivery_latency_seconds: Histogram::new(LATENCY_BUCKETS),
             due: Gauge::<i64, AtomicI64>::default(),
             oldest_due_seconds: Gauge::default(),
+            oldest_transaction_seconds: Gauge::default(),
             held: Gauge::default(),
             endpoints: Family::default(),
             endpoint_pairs: Mutex::default(),
@@ -129,6 +131,11 @@ impl Metrics {
             "oldest_due_seconds",
             "How long the oldest due delivery has been due",
             self.oldest_due_seconds.clone(),
+        );
+        registry.register(
+            "oldest_transaction_seconds",
+            "How long the oldest transaction on the database has been open, anybody's",
+            self.oldest_transaction_seconds.clone(),
         );
         registry.register(
             "held",
@@ -177,6 +184,11 @@ impl Metrics {
     /// Notes how long an event waited from its commit to its first attempt.
     pub fn delivery_latency(&self, waited: Duration) {
         self.delivery_latency_seconds.observe(waited.as_secs_f64());
+    }
+
+    /// Sets for how long the oldest transaction on the database has been open.
+    pub fn set_oldest_transaction(&self, age: Duration) {
+        self.oldest_transaction_seconds.set(age.as_secs_f64());
     }
 
     /// Sets what is due: how many deliveries, and for how long the oldest has been.

@@ -7,18 +7,25 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
+    time::Duration,
 };
 
 use serde_json::{Value, json};
+use snaphook::world::real::monotonic;
 
 use super::node::{Client, Node, until};
 use crate::support::{
     databases::on_both,
     receiver::{Received, Receiver, answer},
+    soak::soak,
 };
 
-/// How often the server is killed.
-const ROUNDS: usize = 2;
+/// How often the server is killed: in `make test`, and in `make soak`.
+const ROUNDS: (usize, usize) = (2, 20);
+
+/// From its start on, a server delivers again within this time: of a loaded machine, and with the
+/// machine to itself.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(3));
 
 /// Events accepted in a round before the server dies.
 const ACCEPTED_A_ROUND: usize = 150;
@@ -60,7 +67,8 @@ async fn what_was_accepted_before_a_kill_is_delivered_after_it() {
         node.client.add_endpoint("acme", json!({ "url": receiver.url("/") }));
         let accepted = Accepted::default();
 
-        for round in 1..=ROUNDS {
+        let rounds = soak(ROUNDS.0, ROUNDS.1);
+        for round in 1..=rounds {
             let stop = Arc::new(AtomicBool::new(false));
             let emitters: Vec<_> = (0..4)
                 .map(|_| emitter(node.client.clone(), accepted.clone(), stop.clone()))
@@ -76,7 +84,17 @@ async fn what_was_accepted_before_a_kill_is_delivered_after_it() {
             for emitter in emitters {
                 emitter.join().unwrap();
             }
+            // So that the first request after the restart is known for what it is.
+            let before = arrivals.lock().unwrap().values().sum::<usize>();
+            let begun = monotonic();
             node.restart().await;
+            node.client.call("POST /v1/events", &json!({"tenant": "acme", "type": "a", "data": 1}));
+            until("a delivery", || {
+                (arrivals.lock().unwrap().values().sum::<usize>() > before).then_some(())
+            })
+            .await;
+            let took = monotonic().saturating_sub(begun);
+            assert!(took < soak(AGAIN.0, AGAIN.1), "round {round}: it took {took:?}");
         }
 
         let accepted = accepted.lock().unwrap().clone();
@@ -91,7 +109,7 @@ async fn what_was_accepted_before_a_kill_is_delivered_after_it() {
         })
         .await;
         let again: usize = arrivals.lock().unwrap().values().map(|times| times - 1).sum();
-        assert!(again <= ROUNDS * IN_FLIGHT, "{again} requests were sent again");
+        assert!(again <= rounds * IN_FLIGHT, "{again} requests were sent again");
         assert!(node.terminate().success());
     })
     .await;

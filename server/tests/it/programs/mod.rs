@@ -1,10 +1,15 @@
 //! The program as it runs in production: processes that start, are killed and come back, on a
 //! database that outlives them, with real receivers at the other end.
 
+mod backlog;
 mod every_door;
 mod killed;
 mod logs;
+mod lost_node;
 mod node;
+mod pooled;
 mod schema;
 mod troubled_database;
+mod troubled_machine;
+mod troubled_postgres;
 mod two_nodes;

@@ -47,7 +47,17 @@ impl Node {
     /// Starts a server of this name on `database`, which may reach this machine, and waits until
     /// it is ready.
     pub async fn start(database: &Database, name: &str, settings: &[(&str, &str)]) -> Self {
-        let program = Program::new()
+        Self::start_as(Program::new(), database, name, settings).await
+    }
+
+    /// The same, by a program that is run in a way of its own.
+    pub async fn start_as(
+        program: Program,
+        database: &Database,
+        name: &str,
+        settings: &[(&str, &str)],
+    ) -> Self {
+        let program = program
             .with("SNAPHOOK_DATABASE", &database.url)
             .with("SNAPHOOK_MASTER_KEY", MASTER_KEY)
             .with("SNAPHOOK_GUARD_ALLOW", "127.0.0.0/8")
@@ -72,11 +82,28 @@ impl Node {
         self.child.wait().unwrap();
     }
 
+    /// Sends it a signal by name.
+    pub fn signal(&self, name: &str) {
+        let process = self.process().to_string();
+        let sent = Command::new("kill").args(["-s", name, &process]).status().unwrap();
+        assert!(sent.success(), "kill -s {name} {process}");
+    }
+
+    /// The id of its process.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How much of the memory is its own now, in MB.
+    pub fn megabytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1_024
+    }
+
     /// Ends it as an orchestrator does, and waits for its end.
     pub fn terminate(&mut self) -> ExitStatus {
-        let process = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-s", "TERM", &process]).status().unwrap();
-        assert!(sent.success(), "kill -s TERM {process}");
+        self.signal("TERM");
         self.child.wait().unwrap()
     }
 

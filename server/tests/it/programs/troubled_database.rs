@@ -19,11 +19,17 @@ use crate::support::{
 };
 
 /// The ids of events that came in.
-type Ids = Arc<Mutex<HashSet<String>>>;
+pub(super) type Ids = Arc<Mutex<HashSet<String>>>;
 
 /// A node with one endpoint of `acme`, and what that receives.
-async fn start(database: &Database) -> (Node, Receiver, Ids) {
+pub(super) async fn start(database: &Database) -> (Node, Receiver, Ids) {
     let node = Node::start(database, "one", &[]).await;
+    let (receiver, ids) = receive(&node, &json!({})).await;
+    (node, receiver, ids)
+}
+
+/// An endpoint of `acme` with these further fields, and what it receives.
+pub(super) async fn receive(node: &Node, fields: &Value) -> (Receiver, Ids) {
     let ids = Ids::default();
     let log = ids.clone();
     let receiver = Receiver::start(move |request: &Received| {
@@ -32,12 +38,14 @@ async fn start(database: &Database) -> (Node, Receiver, Ids) {
         answer(204, "")
     })
     .await;
-    node.client.add_endpoint("acme", json!({ "url": receiver.url("/") }));
-    (node, receiver, ids)
+    let mut fields = fields.clone();
+    fields["url"] = json!(receiver.url("/"));
+    node.client.add_endpoint("acme", fields);
+    (receiver, ids)
 }
 
 /// Emits over HTTP: the event's id, or how many seconds to wait.
-fn emit(node: &Node) -> Result<String, u32> {
+pub(super) fn emit(node: &Node) -> Result<String, u32> {
     let bearer = format!("Bearer {}", node.client.key);
     let headers = [("authorization", &*bearer), ("content-type", "application/json")];
     let body = br#"{"tenant":"acme","type":"order.paid","data":{}}"#;
@@ -52,7 +60,7 @@ fn emit(node: &Node) -> Result<String, u32> {
     Err(retry_after.unwrap_or_else(|| panic!("no Retry-After: {head}")).parse().unwrap())
 }
 
-async fn assert_all_arrive(emitted: &[String], received: &Ids) {
+pub(super) async fn assert_all_arrive(emitted: &[String], received: &Ids) {
     until("all that was accepted", || {
         let received = received.lock().unwrap();
         emitted.iter().all(|event| received.contains(event)).then_some(())

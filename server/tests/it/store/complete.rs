@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use snaphook::{
-    domain::{attempt::Mark, delivery::Cause, time::Timestamp},
+    domain::{attempt::Mark, delivery::Cause, id::DeliveryId, time::Timestamp},
     store::{Completion, Finished, Row, Store},
 };
 
@@ -45,6 +45,24 @@ async fn a_delivered_row_leaves_the_queue() {
         let completion = complete(store, &[finished(&row, Mark::Delivered, NOW)]).await;
         assert_eq!(completion, Completion::default());
         assert!(fresh(store).await.is_empty() && lane(store, &row).await.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_answer_of_any_bytes_is_kept() {
+    on_both(async |store| {
+        let row = one_delivery(store).await;
+        let bytes = bytes::Bytes::from_static(&[0xff, 0xfe, 0x80, 0x00, b'"', b'\\']);
+        let answered =
+            Finished { response: Some(bytes.clone()), ..finished(&row, Mark::Delivered, NOW) };
+
+        complete(store, &[answered]).await;
+
+        let id = DeliveryId { event: row.event_id, endpoint: row.endpoint_id };
+        let attempts = store.read().await.unwrap().list_attempts(id).await.unwrap();
+        assert_eq!(attempts[0].mark, Mark::Delivered, "its status decides, not its bytes");
+        assert_eq!(attempts[0].response.as_deref(), Some(&bytes[..]));
     })
     .await;
 }

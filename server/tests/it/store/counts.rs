@@ -2,7 +2,7 @@
 
 use snaphook::{
     domain::{endpoint_state::EndpointState, event::Door, time::Timestamp},
-    store::NewEvent,
+    store::{Dialect, NewEvent},
 };
 
 use super::{NOW, add_endpoint, emit, new_event, on_both};
@@ -46,6 +46,22 @@ async fn events_are_counted_by_the_door_they_came_in_by() {
             tx.count_events(Door::Sql, from, Timestamp::from_seconds(1_750_000_000)).await.unwrap();
 
         assert_eq!((by_sql, earlier), (2, 0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_left_open_is_seen_where_it_matters() {
+    on_both(async |store| {
+        let before = store.read().await.unwrap().oldest_transaction().await.unwrap();
+        assert!(before.is_zero(), "{before:?}");
+
+        let mut left_open = store.begin().await.unwrap();
+        left_open.accept(&new_event("acme", "order.paid")).await.unwrap();
+
+        let age = store.read().await.unwrap().oldest_transaction().await.unwrap();
+        assert_eq!(age.is_zero(), store.dialect() == Dialect::Sqlite, "{age:?}");
+        left_open.rollback().await.unwrap();
     })
     .await;
 }

@@ -86,6 +86,17 @@ impl Database {
         &self.name
     }
 
+    /// Of PostgreSQL: host and port of its server.
+    pub fn server(&self) -> std::net::SocketAddr {
+        let server = self.url.rsplit_once('@').unwrap().1.split('/').next().unwrap();
+        server.parse().unwrap()
+    }
+
+    /// Its URL, for whom its server is at another address.
+    pub fn url_at(&self, address: std::net::SocketAddr) -> String {
+        self.url.replace(&self.server().to_string(), &address.to_string())
+    }
+
     /// A store on it, as a server would open it. Several stores are as many nodes, but on SQLite.
     pub async fn open(&self) -> Store {
         Store::open(&self.url, Options { migrate: true, serve: false }).await.unwrap()

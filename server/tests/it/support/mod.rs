@@ -3,9 +3,11 @@
 
 pub mod certificates;
 pub mod databases;
+pub mod gate;
 pub mod live;
 pub mod oracle;
 pub mod pipeline;
 pub mod program;
 pub mod receiver;
 pub mod simulated;
+pub mod soak;

@@ -17,6 +17,8 @@ use tempfile::TempDir;
 pub struct Program {
     folder: TempDir,
     environment: Vec<(String, String)>,
+    /// What runs the program, if it is not run as it is.
+    wrapper: Vec<String>,
 }
 
 /// How a run ended.
@@ -33,7 +35,7 @@ pub struct Ended {
 impl Program {
     /// In an empty folder, with nothing in the environment but a path.
     pub fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), environment: Vec::new() }
+        Self { folder: tempfile::tempdir().unwrap(), environment: Vec::new(), wrapper: Vec::new() }
     }
 
     /// With a variable for all runs to come.
@@ -47,6 +49,12 @@ impl Program {
         self.folder.path()
     }
 
+    /// Run by another program, as `sh -c` or `env` would.
+    pub fn through(mut self, wrapper: &[&str]) -> Self {
+        self.wrapper = wrapper.iter().map(ToString::to_string).collect();
+        self
+    }
+
     /// Writes a file into its folder.
     pub fn write(&self, name: &str, text: &str) {
         std::fs::write(self.folder.path().join(name), text).unwrap();
@@ -54,8 +62,11 @@ impl Program {
 
     /// The command, ready to run.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_snaphook"));
+        let words = self.wrapper.iter().map(String::as_str);
+        let mut words = words.chain([env!("CARGO_BIN_EXE_snaphook")]);
+        let mut command = Command::new(words.next().unwrap());
         command
+            .args(words)
             .args(arguments)
             .current_dir(self.folder.path())
             .env_clear()

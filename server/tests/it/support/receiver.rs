@@ -2,6 +2,7 @@
 //! a script of bytes, for everything that a receiver should not do.
 
 use std::{
+    collections::HashMap,
     convert::Infallible,
     future::pending,
     net::SocketAddr,
@@ -55,10 +56,27 @@ pub struct Receiver {
     scheme: &'static str,
     requests: Arc<Mutex<Vec<Received>>>,
     connections: Arc<AtomicUsize>,
+    busy: Busy,
     _task: AbortOnDropHandle<()>,
 }
 
+/// By path: how many requests are under way, and how many were at most.
+type Busy = Arc<Mutex<HashMap<String, (usize, usize)>>>;
+
 impl Receiver {
+    /// As `start`, and takes some time for each answer.
+    pub async fn start_slow(
+        takes: Duration,
+        reply: impl Fn(&Received) -> Response<Bytes> + Send + Sync + 'static,
+    ) -> Self {
+        Self::serve("127.0.0.1:0", None, takes, reply).await
+    }
+
+    /// The most requests that any path had under way at once.
+    pub fn most_at_once(&self) -> usize {
+        self.busy.lock().unwrap().values().map(|(_, most)| *most).max().unwrap_or(0)
+    }
+
     /// Listens on a free port of 127.0.0.1 and answers each request by `reply`.
     pub async fn start(
         reply: impl Fn(&Received) -> Response<Bytes> + Send + Sync + 'static,
@@ -72,12 +90,27 @@ impl Receiver {
         tls: Option<Arc<ServerConfig>>,
         reply: impl Fn(&Received) -> Response<Bytes> + Send + Sync + 'static,
     ) -> Self {
+        Self::serve(address, tls, Duration::ZERO, reply).await
+    }
+
+    async fn serve(
+        address: &str,
+        tls: Option<Arc<ServerConfig>>,
+        takes: Duration,
+        reply: impl Fn(&Received) -> Response<Bytes> + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let scheme = if tls.is_some() { "https" } else { "http" };
         let requests = Arc::new(Mutex::new(Vec::new()));
         let connections = Arc::new(AtomicUsize::new(0));
-        let service = Service { reply: Arc::new(reply), requests: requests.clone() };
+        let busy = Busy::default();
+        let service = Service {
+            reply: Arc::new(reply),
+            requests: requests.clone(),
+            takes,
+            busy: busy.clone(),
+        };
         let task = accept(listener, connections.clone(), move |stream, number| {
             let (service, tls) = (service.clone(), tls.clone());
             async move {
@@ -92,7 +125,7 @@ impl Receiver {
                 }
             }
         });
-        Self { address, scheme, requests, connections, _task: task }
+        Self { address, scheme, requests, connections, busy, _task: task }
     }
 
     /// A URL of it by its address.
@@ -119,11 +152,18 @@ impl Receiver {
 struct Service<R> {
     reply: Arc<R>,
     requests: Arc<Mutex<Vec<Received>>>,
+    takes: Duration,
+    busy: Busy,
 }
 
 impl<R> Clone for Service<R> {
     fn clone(&self) -> Self {
-        Self { reply: self.reply.clone(), requests: self.requests.clone() }
+        Self {
+            reply: self.reply.clone(),
+            requests: self.requests.clone(),
+            takes: self.takes,
+            busy: self.busy.clone(),
+        }
     }
 }
 
@@ -155,9 +195,32 @@ impl<R: Fn(&Received) -> Response<Bytes> + Send + Sync + 'static> Service<R> {
             body: body.to_bytes(),
             connection,
         };
+        {
+            let mut busy = self.busy.lock().unwrap();
+            let (now, most) = busy.entry(received.path.clone()).or_default();
+            *now += 1;
+            *most = (*most).max(*now);
+        }
+        let guard = Leaving { busy: &self.busy, path: &received.path };
+        if !self.takes.is_zero() {
+            let _ = timeout(self.takes, pending::<()>()).await;
+        }
+        drop(guard);
         let response = (self.reply)(&received);
         self.requests.lock().unwrap().push(received);
         Ok(response.map(Full::new))
+    }
+}
+
+/// Counts a request out, also when its client went away.
+struct Leaving<'a> {
+    busy: &'a Busy,
+    path: &'a str,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.busy.lock().unwrap().get_mut(self.path).unwrap().0 -= 1;
     }
 }
 

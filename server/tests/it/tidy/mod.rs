@@ -3,6 +3,7 @@
 
 mod code;
 mod documents;
+mod field_cases;
 mod layers;
 mod store;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use snaphook::world::{Request, World};
 
-use super::{post, request, status, told, world};
+use super::{megabytes, post, request, status, told, world};
 use crate::support::receiver::{Scripted, Step};
 
 const OK: &str = "HTTP/1.1 200 OK\r\n";
@@ -194,4 +194,45 @@ async fn an_answer_given_before_the_request_was_read_is_taken() {
     let large = Request { body: vec![b'x'; 8 << 20].into(), ..request(&receiver.url("/")) };
     let sent = world().send(large).await;
     assert_eq!(told(&sent), "413", "{:?}", sent.result);
+}
+
+#[tokio::test]
+async fn a_compressed_answer_is_kept_as_it_came() {
+    // The beginning of a gzip stream: whoever unpacked it would find no end, or ten gigabytes.
+    let head = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n";
+    let chunk = [b"10000\r\n".to_vec(), vec![0x1f; 65_536], b"\r\n".to_vec()].concat();
+    let receiver = Scripted::start([Step::Read, Step::send(head), Step::Flood(chunk)]).await;
+
+    let response = post(&world(), &receiver.url("/")).await.result.unwrap();
+
+    assert_eq!((response.status, response.body.len()), (200, 16_384));
+    assert!(response.truncated && response.body.iter().all(|byte| *byte == 0x1f));
+    let request = String::from_utf8(receiver.requests().remove(0)).unwrap().to_lowercase();
+    assert!(!request.contains("accept-encoding"), "{request}");
+}
+
+/// All of them at once, each many times: what they send is never gathered.
+#[tokio::test]
+async fn hostile_answers_cost_little_memory() {
+    let scripts = [
+        and_then(OK, Step::Flood(b"x: y\r\n".repeat(99))),
+        vec![Step::Read, Step::Send(headers(1, 1 << 20)), Step::Hang],
+        vec![Step::Read, Step::send("HTTP/1.1 "), Step::Flood(vec![b'2'; 4096])],
+        vec![Step::Read, Step::send(CHUNKED), Step::Flood(b"5;".repeat(4096))],
+        vec![Step::Read, Step::send("HTTP/1.1 200 OK\r\n\r\n"), Step::Flood(vec![b'x'; 65_536])],
+    ];
+    let before = megabytes();
+    for script in scripts {
+        let receiver = Scripted::start(script).await;
+        let limit = Duration::from_secs(2);
+        let world = world();
+        let posts =
+            (0..32).map(|_| world.send(Request { timeout: limit, ..request(&receiver.url("/")) }));
+        let began = tokio::time::Instant::now();
+        join_all(posts).await;
+        assert!(began.elapsed() < limit * 3, "{:?}", began.elapsed());
+    }
+    // 160 attempts with 64 KiB of headers each would be 10 MB, were all of them open at once.
+    let grown = megabytes().saturating_sub(before);
+    assert!(grown < 48, "{grown} MB");
 }

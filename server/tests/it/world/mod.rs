@@ -2,6 +2,7 @@
 //! all other addresses are judged as ever.
 
 mod dialing;
+mod flooding;
 mod guarded;
 mod hostile;
 mod keeping;
@@ -77,6 +78,13 @@ fn failed(sent: Sent, expected: Plain) -> SendError {
     let error = sent.result.expect_err("no answer");
     assert_eq!(error.reason, expected.into(), "{error}");
     error
+}
+
+/// The memory of this process, which is this test's own.
+fn megabytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1_024
 }
 
 fn status(sent: &Sent) -> u16 {

@@ -80,8 +80,7 @@ impl<'a> World<'a> {
     async fn new(database: &'a mut WorldDatabase, seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         database.set_clock(START).await;
-        let receivers: Vec<Receiver> =
-            (0..=dice.index(4)).map(|_| receiver(&mut dice)).collect();
+        let receivers: Vec<Receiver> = (0..=dice.index(4)).map(|_| receiver(&mut dice)).collect();
         let outside = Outside::new(START, receivers.clone(), Dice::new(dice.bits()));
         let (mut endpoints, mut ladders) = (Vec::new(), Vec::new());
         for (number, receiver) in receivers.iter().enumerate() {

@@ -183,3 +183,46 @@ async fn an_endpoint_has_ten_live_secrets_at_most() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn rotations_at_the_same_time_all_sign() {
+    on_both(async |api| {
+        let (path, _) = endpoint(api).await;
+        let rotate = format!("{path}/rotate");
+        let rotations = (0..5).map(|_| api.post(&rotate, json!({"overlap": "1h"})));
+        let answers = futures_util::future::join_all(rotations).await;
+
+        api.emit("order.paid").await;
+        api.deliver_all().await;
+
+        let mut made = 0;
+        for answer in answers.iter().filter(|answer| answer.status == 201) {
+            let secret = answer.json()["secret"].as_str().unwrap().to_owned();
+            assert!(last_verifies(api, &secret), "whoever was given a secret can verify with it");
+            made += 1;
+        }
+        assert!(made > 0, "{answers:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn each_rotation_has_an_overlap_of_its_own() {
+    on_both(async |api| {
+        let (path, mut current) = endpoint(api).await;
+        for round in 0..3 {
+            let answer = api.post(&format!("{path}/rotate"), json!({"overlap": "24h"})).await;
+            let new = answer.expect(201)["secret"].as_str().unwrap().to_owned();
+            api.world.pass(Duration::from_hours(23));
+            api.emit("order.paid").await;
+            api.deliver_all().await;
+            assert!(last_verifies(api, &current) && last_verifies(api, &new), "round {round}");
+            api.world.pass(Duration::from_hours(25));
+            api.emit("order.paid").await;
+            api.deliver_all().await;
+            assert!(!last_verifies(api, &current) && last_verifies(api, &new), "round {round}");
+            current = new;
+        }
+    })
+    .await;
+}
