@@ -25,5 +25,6 @@ bench:  ## measure emit and delivery beside their ceilings, into target/bench.js
 	cargo build --locked --release --package snaphook --bin snaphook
 	scripts/with-postgres target/release/snaphook bench $(BENCH)
 
-fuzz:  ## run every property test long; FUZZ_CASES sets how long
+fuzz:  ## fuzz each parser of foreign bytes, FUZZ_SECONDS each; then every property test, FUZZ_CASES each
+	scripts/fuzz
 	PROPTEST_CASES=$${FUZZ_CASES:-100000} cargo test --locked --workspace --lib

@@ -5,6 +5,7 @@
 #![expect(clippy::similar_names, reason = "a receiver and what it received are our words")]
 
 mod doors;
+mod fuzzed;
 mod manage;
 mod manual;
 mod official_libraries;
