@@ -1,5 +1,9 @@
-//! Sign and verify webhooks: Standard Webhooks with HMAC (`v1`) and Ed25519 (`v1a`), and two
-//! older forms that many receivers know. No I/O, no clock, no chance, no HTTP types.
+//! Verify and sign webhooks: Standard Webhooks, and the schemes of seventy senders. No I/O, no
+//! clock, no chance, no HTTP types.
+//!
+//! A [`Verifier`] takes the requests of one sender: a [`Scheme`] by its name or of your own, and
+//! the secrets that are live. The functions beside it are for a platform that signs its own
+//! webhooks, in Standard Webhooks and two older forms that many receivers know.
 //!
 //! # Signing
 //!
@@ -33,12 +37,32 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod certificate;
+mod compare;
+mod credential;
+mod document;
+mod generic;
+mod json;
+mod jwt;
+mod own;
+mod place;
+mod providers;
 mod received;
+mod scheme;
 mod secret;
 mod sign;
+mod signer;
+mod template;
+mod time;
+mod verifier;
 mod verify;
 
-pub use received::{Clock, Genuine, Received, Refusal, Verdict};
+pub use credential::CredentialError;
+pub use document::{BodyHashDocument, OneOrMany, SchemeDocument, SignatureDocument, TimeDocument};
+pub use received::{Clock, Genuine, Received, Refusal, Step, Verdict};
+pub use scheme::{IdScope, Scheme, SchemeError};
 pub use secret::{ED25519_BYTES, HMAC_BYTES, Kind, Secret, SecretError};
 pub use sign::{SignError, sign_sha256_hex, sign_standard, sign_t_v1};
+pub use signer::Outgoing;
+pub use verifier::{Need, Verified, Verifier};
 pub use verify::{verify_sha256_hex, verify_standard, verify_t_v1};

@@ -6,10 +6,13 @@
 use aws_lc_rs::hmac;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 
-use crate::secret::{Key, Secret};
+use crate::{
+    received::Refusal,
+    secret::{Key, Secret},
+};
 
 /// Why nothing was signed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignError {
     /// No secret was given.
     #[error("there is no secret to sign with; create one for the endpoint")]
@@ -20,6 +23,15 @@ pub enum SignError {
     /// The scheme knows HMAC only.
     #[error("{0} signs with HMAC only, and no secret is of that kind; create a whsec_ secret")]
     NoHmacSecret(&'static str),
+    /// What the provider gives out can verify alone.
+    #[error("{0} gives out a public key, and with that nobody can sign")]
+    PublicScheme(String),
+    /// The proof goes into the body.
+    #[error("the signature goes into the body, and the body is no JSON object to put it in")]
+    NoJsonObject,
+    /// Something that is signed is not there.
+    #[error("{0}")]
+    Request(#[from] Refusal),
 }
 
 /// The value of `webhook-signature` as Standard Webhooks has it: `v1,<base64>` for each HMAC

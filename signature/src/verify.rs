@@ -1,14 +1,15 @@
 //! The verifying half. Missing or unreadable parts come before the signature, the signature
 //! before the age. Nothing here looks into the body.
 //!
-//! Digests are compared in constant time. Schemes of other senders will be data for one more
-//! verifier, not further functions here.
+//! Digests are compared in constant time. For the schemes of other senders there is
+//! `Verifier`, which can do these too; here are the three that a server's own endpoints need.
 
-use aws_lc_rs::{constant_time, hmac, signature};
+use aws_lc_rs::{hmac, signature};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 
 use crate::{
-    received::{Clock, Genuine, Received, Refusal, timestamp},
+    compare::same,
+    received::{Clock, Genuine, RAW_BODY, Received, Refusal, Step, timestamp},
     secret::{Key, Secret},
     sign::tag,
 };
@@ -30,11 +31,11 @@ pub fn verify_standard(
     let id_header = format!("{prefix}-id");
     let timestamp_header = format!("{prefix}-timestamp");
     let header = format!("{prefix}-signature");
-    let id = request.only(&id_header)?;
-    let timestamp_text = request.only(&timestamp_header)?;
-    let signatures = request.only(&header)?;
+    let id = request.only(&id_header, Step::Id)?;
+    let timestamp_text = request.only(&timestamp_header, Step::Timestamp)?;
+    let signatures = request.only(&header, Step::Signature)?;
     if id.is_empty() {
-        return Err(Refusal::malformed(id_header, "is empty"));
+        return Err(Refusal::malformed(Step::Id, id_header, "is empty"));
     }
     let sent = timestamp(&timestamp_header, timestamp_text)?;
     let entries = entries(signatures, &header)?;
@@ -42,7 +43,7 @@ pub fn verify_standard(
     let found = secrets
         .iter()
         .position(|secret| matches_standard(secret, &entries, head.as_bytes(), request.body()));
-    let secret = found.ok_or(Refusal::BadSignature { header })?;
+    let secret = found.ok_or_else(|| Refusal::bad_signature(header, RAW_BODY))?;
     clock.judge(sent)?;
     Ok(Genuine { secret })
 }
@@ -50,10 +51,10 @@ pub fn verify_standard(
 /// The version and the decoded value of each entry that can be decoded.
 fn entries<'a>(text: &'a str, header: &str) -> Result<Vec<(&'a str, Vec<u8>)>, Refusal> {
     if text.trim().is_empty() {
-        return Err(Refusal::malformed(header, "is empty"));
+        return Err(Refusal::malformed(Step::Signature, header, "is empty"));
     }
     if text.split(' ').count() > SIGNATURES_MAX {
-        return Err(Refusal::malformed(header, "has more than 32 signatures"));
+        return Err(Refusal::malformed(Step::Signature, header, "has more than 32 signatures"));
     }
     let readable = text.split(' ').filter_map(|entry| {
         let (version, value) = entry.split_once(',')?;
@@ -92,22 +93,22 @@ pub fn verify_t_v1(
     clock: Clock,
 ) -> Result<Genuine, Refusal> {
     let (mut time, mut signatures) = (None, Vec::new());
-    for part in request.only(header)?.split(',') {
+    for part in request.only(header, Step::Signature)?.split(',') {
         match part.split_once('=') {
             Some(("t", text)) if time.replace(text).is_some() => {
-                return Err(Refusal::malformed(header, "has more than one t="));
+                return Err(Refusal::malformed(Step::Timestamp, header, "has more than one t="));
             }
             Some(("v1", digits)) => signatures.push(digits),
             _ => {}
         }
     }
-    let time = time.ok_or_else(|| Refusal::malformed(header, "has no t="))?;
+    let time = time.ok_or_else(|| Refusal::malformed(Step::Timestamp, header, "has no t="))?;
     let sent = timestamp(&format!("t= in {header}"), time)?;
     if signatures.is_empty() {
-        return Err(Refusal::malformed(header, "has no v1="));
+        return Err(Refusal::malformed(Step::Signature, header, "has no v1="));
     }
     if signatures.len() > SIGNATURES_MAX {
-        return Err(Refusal::malformed(header, "has more than 32 signatures"));
+        return Err(Refusal::malformed(Step::Signature, header, "has more than 32 signatures"));
     }
     let head = format!("{time}.");
     let genuine = first_match(keys, &signatures, &[head.as_bytes(), request.body()], header)?;
@@ -122,10 +123,10 @@ pub fn verify_sha256_hex(
     header: &str,
     keys: &[&[u8]],
 ) -> Result<Genuine, Refusal> {
-    let digits = request
-        .only(header)?
-        .strip_prefix("sha256=")
-        .ok_or_else(|| Refusal::malformed(header, "does not begin with sha256="))?;
+    let digits =
+        request.only(header, Step::Signature)?.strip_prefix("sha256=").ok_or_else(|| {
+            Refusal::malformed(Step::Signature, header, "does not begin with sha256=")
+        })?;
     first_match(keys, &[digits], &[request.body()], header)
 }
 
@@ -141,14 +142,7 @@ fn first_match(
         let digits = hex::encode(expected.as_ref());
         !key.is_empty() && signatures.iter().any(|given| same(digits.as_bytes(), given.as_bytes()))
     });
-    found
-        .map(|secret| Genuine { secret })
-        .ok_or_else(|| Refusal::BadSignature { header: header.to_owned() })
-}
-
-/// The one comparison of secret-derived bytes. Lengths are no secret.
-fn same(expected: &[u8], given: &[u8]) -> bool {
-    constant_time::verify_slices_are_equal(expected, given).is_ok()
+    found.map(|secret| Genuine { secret }).ok_or_else(|| Refusal::bad_signature(header, RAW_BODY))
 }
 
 #[cfg(test)]
