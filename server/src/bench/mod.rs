@@ -16,6 +16,7 @@ mod raw;
 mod report;
 mod setup;
 mod sink;
+mod verifying;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -122,6 +123,7 @@ async fn one(
         }
         Measure::SqliteOne => pipeline::flow(plan, fixture, sink, Kind::Sqlite, setup::ONE).await?,
         Measure::Drain => pipeline::drain(plan, fixture, sink).await?,
+        Measure::Verify => verifying::measure(plan, fixture)?,
         Measure::LatencyHalf | Measure::LatencyMost => {
             let (millis, cpu) = latency::measure(plan, fixture, sink).await?;
             let at = |part| Sample { value: report::quantile(&millis, part), cpu };

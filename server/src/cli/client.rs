@@ -39,7 +39,36 @@ const PAGE_MAX: usize = 250;
 /// A server that can be called.
 pub struct Client {
     server: Server,
-    http: Http<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    http: HttpClient,
+}
+
+/// What posts over HTTP and HTTPS.
+pub type HttpClient = Http<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+/// For one person's requests: no pool to speak of, and the certificates of this system.
+pub fn http_client() -> anyhow::Result<HttpClient> {
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    let connector = HttpsConnectorBuilder::new()
+        .with_provider_and_native_roots(provider)
+        .context("cannot read the certificates of this system")?
+        .https_or_http()
+        .enable_http1()
+        .wrap_connector(connector);
+    Ok(Http::builder(TokioExecutor::new()).build(connector))
+}
+
+/// What happened: the outer errors say "client error", the innermost says why.
+pub fn innermost<'e>(
+    error: &'e (dyn std::error::Error + 'static),
+) -> &'e (dyn std::error::Error + 'static) {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause
 }
 
 /// One page of a listing, each item as the server wrote it.
@@ -54,18 +83,7 @@ pub struct Page {
 impl Client {
     /// For the server that flags, environment or `dev` name. Connects to nothing yet.
     pub fn new(args: &ClientArgs) -> anyhow::Result<Self> {
-        let server = args.server()?;
-        let mut connector = HttpConnector::new();
-        connector.enforce_http(false);
-        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        let provider = rustls::crypto::aws_lc_rs::default_provider();
-        let connector = HttpsConnectorBuilder::new()
-            .with_provider_and_native_roots(provider)
-            .context("cannot read the certificates of this system")?
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(connector);
-        Ok(Self { server, http: Http::builder(TokioExecutor::new()).build(connector) })
+        Ok(Self { server: args.server()?, http: http_client()? })
     }
 
     /// The URL of a path below the server's, each part escaped.
@@ -185,11 +203,7 @@ impl Client {
     }
 
     fn unreachable(&self, error: &(dyn std::error::Error + 'static)) -> Failure {
-        // The outer errors say "client error"; the innermost says what happened.
-        let mut cause = error;
-        while let Some(inner) = cause.source() {
-            cause = inner;
-        }
+        let cause = innermost(error);
         Failure::new(
             Exit::Unreachable,
             format!("cannot reach the server at {}: {cause}", self.server.url),

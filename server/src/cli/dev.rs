@@ -20,7 +20,7 @@ use super::{
     exit::Exit,
     note,
     output::{Output, visible},
-    receiver::{Rules, Seen, serve},
+    receiver::{Judge, Rules, Seen, serve},
     sample::{self, Sample},
     serve::{failure, until_signal},
     settings_args::{SettingsArgs, load},
@@ -145,10 +145,10 @@ async fn api_key(manage: &Manage) -> anyhow::Result<String> {
 /// The receiver knows the sample endpoint's secrets of the moment, also after a rotation.
 fn rules(manage: Arc<Manage>) -> Rules {
     Rules {
-        secrets: Arc::new(move || {
+        judge: Judge::Standard(Arc::new(move || {
             let manage = manage.clone();
             Box::pin(async move { sample::secrets(&manage).await.unwrap_or_default() })
-        }),
+        })),
         status: http::StatusCode::NO_CONTENT,
         fail_first: 0,
         delay: Duration::ZERO,

@@ -17,7 +17,8 @@ use super::{
     exit::{Exit, Failure},
     note,
     output::{Column, Output, columns},
-    receiver::{Rules, Seen, serve},
+    receiver::{Judge, Rules, Seen, serve},
+    scheme_args::SchemeArgs,
 };
 use crate::{domain::duration, world::real::wall_clock};
 
@@ -29,19 +30,19 @@ pub const SEEN: &[Column] =
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  snaphook listen --secret-file secret.txt\n  \
                         snaphook listen --fail-first 2        # to see two retries\n  \
-                        snaphook listen --status 410          # to see an endpoint disabled\n\n\
+                        snaphook listen --status 410          # to see an endpoint disabled\n  \
+                        snaphook listen --scheme stripe --secret whsec_…\n\n\
                         Deliveries reach this machine's loopback from `snaphook dev`, or where \
                         guard.allow has 127.0.0.0/8.")]
 pub struct Args {
     /// The port on 127.0.0.1; 0 takes a free one
     #[arg(long, default_value_t = 9000, value_name = "N")]
     port: u16,
-    /// An endpoint's secret, whsec_… or whpk_…; may be repeated
-    #[arg(long = "secret", env = "SNAPHOOK_SECRET", hide_env_values = true, value_name = "SECRET")]
-    secrets: Vec<String>,
-    /// A file with a secret: others can see a process's flags
-    #[arg(long, value_name = "FILE")]
-    secret_file: Option<String>,
+    #[command(flatten)]
+    scheme: SchemeArgs,
+    /// The URL as the provider knows it, for schemes that sign it
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
     /// The answer to what is genuine
     #[arg(long, default_value = "204", value_name = "STATUS")]
     status: StatusCode,
@@ -60,33 +61,35 @@ pub struct Args {
 }
 
 impl Args {
-    fn secrets(&self) -> anyhow::Result<Vec<Secret>> {
-        let mut texts = self.secrets.clone();
-        if let Some(path) = &self.secret_file {
-            let text = std::fs::read_to_string(path)
-                .map_err(|error| Failure::usage(format!("cannot read {path}: {error}")))?;
-            texts.extend(text.lines().filter(|line| !line.is_empty()).map(str::to_owned));
+    /// How requests are judged: by Standard Webhooks, as snaphook signs, unless a scheme is named.
+    fn judge(&self) -> anyhow::Result<Judge> {
+        let texts = self.scheme.secrets.read()?;
+        if texts.is_empty() {
+            note("nothing is verified: give the secret with --secret-file or --secret");
+            return Ok(Judge::Nothing);
+        }
+        if self.scheme.scheme.is_some() || self.scheme.scheme_file.is_some() {
+            let verifier = self.scheme.verifier()?.map_err(Failure::usage)?;
+            return Ok(Judge::Scheme { verifier: Arc::new(verifier), url: self.url.clone() });
         }
         let parse = |text: &String| {
             Secret::parse_pasted(text)
                 .map_err(|error| Failure::usage(format!("the secret: {error}")).into())
         };
-        texts.iter().map(parse).collect()
+        let secrets: Vec<_> = texts.iter().map(parse).collect::<anyhow::Result<_>>()?;
+        Ok(Judge::Standard(Arc::new(move || Box::pin(std::future::ready(secrets.clone())))))
     }
 }
 
 /// Runs the command.
 pub async fn run(args: Args) -> anyhow::Result<Exit> {
-    let secrets = args.secrets()?;
+    let judge = args.judge()?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
         .await
         .with_context(|| format!("cannot listen on port {}", args.port))?;
     note(&format!("listening on http://{}", listener.local_addr()?));
-    if secrets.is_empty() {
-        note("nothing is verified: give the endpoint's secret with --secret-file or --secret");
-    }
     let rules = Rules {
-        secrets: Arc::new(move || Box::pin(std::future::ready(secrets.clone()))),
+        judge,
         status: args.status,
         fail_first: args.fail_first,
         delay: args.delay,

@@ -29,11 +29,16 @@ mod problem;
 mod receiver;
 mod redeliver;
 mod sample;
+mod samples;
+mod scheme_args;
 mod secrets;
 mod serve;
 mod settings_args;
+mod sign;
 mod tail;
 mod tenants;
+mod trigger;
+pub mod verify;
 mod wait;
 
 use exit::Exit;
@@ -74,6 +79,9 @@ enum Command {
     Redeliver(redeliver::Args),
     #[command(alias = "secret")]
     Secrets(secrets::Args),
+    Verify(verify::Args),
+    Sign(sign::Args),
+    Trigger(trigger::Args),
     Bench(bench::Args),
 }
 
@@ -96,6 +104,9 @@ impl Cli {
             Command::Listen(args) => listen::run(args).await,
             Command::Redeliver(args) => redeliver::run(args).await,
             Command::Secrets(args) => secrets::run(args).await,
+            Command::Verify(args) => verify::run(&args),
+            Command::Sign(args) => sign::run(&args),
+            Command::Trigger(args) => trigger::run(args).await,
             Command::Bench(args) => bench::run(args).await,
         }
     }

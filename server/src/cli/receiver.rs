@@ -14,10 +14,10 @@ use std::{
 };
 
 use axum::{Router, body::Body, extract::State, http::Request, response::IntoResponse};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, request::Parts};
 use http_body_util::{BodyExt as _, Limited};
 use serde::Serialize;
-use snaphook_signature::{Clock, Received, Secret, Verdict, verify_standard};
+use snaphook_signature::{Clock, Received, Secret, Verdict, Verified, Verifier, verify_standard};
 use tokio::{net::TcpListener, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -30,10 +30,25 @@ const BODY_BYTES_MAX: usize = 16 << 20;
 /// Gives the secrets of the moment: they may be rotated while we listen.
 pub type Secrets = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Vec<Secret>> + Send>> + Send + Sync>;
 
+/// What requests are judged by.
+pub enum Judge {
+    /// Nothing is verified.
+    Nothing,
+    /// Standard Webhooks, as an endpoint gets them.
+    Standard(Secrets),
+    /// The scheme of a provider.
+    Scheme {
+        /// The scheme and its secrets.
+        verifier: Arc<Verifier>,
+        /// The URL that the provider knows.
+        url: Option<String>,
+    },
+}
+
 /// How requests are judged and answered.
 pub struct Rules {
-    /// What requests may be signed with; none means that nothing is verified.
-    pub secrets: Secrets,
+    /// What requests are judged by.
+    pub judge: Judge,
     /// The answer to what is genuine.
     pub status: StatusCode,
     /// So many requests are answered 503 first.
@@ -95,7 +110,7 @@ async fn receive(
     State(shared): State<Arc<Shared>>,
     request: Request<Body>,
 ) -> axum::response::Response {
-    let Rules { secrets, status, fail_first, delay, clock } = &shared.rules;
+    let Rules { judge, status, fail_first, delay, clock } = &shared.rules;
     let at = clock();
     let before = shared.requests.fetch_add(1, Ordering::Relaxed);
     let (parts, body) = request.into_parts();
@@ -104,7 +119,7 @@ async fn receive(
     };
     let body = body.to_bytes();
 
-    let (verdict, reason) = judge(&parts.headers, &body, &secrets().await, at);
+    let Judged { verdict, reason, event_id, event_type } = judge.of(&parts, &body, at).await;
     let genuine = matches!(verdict, "ok" | UNVERIFIED);
     let answer = match genuine {
         // What is not ours is refused, whatever else we were told to answer.
@@ -117,8 +132,8 @@ async fn receive(
         at,
         verdict,
         reason,
-        event_id: text(&parts.headers, "webhook-id"),
-        event_type: event_type(&parts.headers, &body),
+        event_id,
+        event_type,
         bytes: body.len(),
         status: answer.as_u16(),
     };
@@ -127,8 +142,60 @@ async fn receive(
     answer.into_response()
 }
 
+/// What is said of a request.
+struct Judged {
+    verdict: &'static str,
+    reason: Option<String>,
+    event_id: Option<String>,
+    event_type: Option<String>,
+}
+
+impl Judge {
+    async fn of(&self, parts: &Parts, body: &[u8], now: Timestamp) -> Judged {
+        let secrets = match self {
+            Self::Nothing => Vec::new(),
+            Self::Standard(secrets) => secrets().await,
+            Self::Scheme { verifier, url } => {
+                return by_scheme(verifier, url.as_deref(), parts, body, now);
+            }
+        };
+        let (verdict, reason) = by_standard(&parts.headers, body, &secrets, now);
+        let event_id = text(&parts.headers, "webhook-id");
+        Judged { verdict, reason, event_id, event_type: event_type(&parts.headers, body) }
+    }
+}
+
+fn by_scheme(
+    verifier: &Verifier,
+    url: Option<&str>,
+    parts: &Parts,
+    body: &[u8],
+    now: Timestamp,
+) -> Judged {
+    let headers = pairs(&parts.headers);
+    let mut request = Received::new(&headers, body).with_method(parts.method.as_str());
+    if let Some(url) = url {
+        request = request.with_url(url);
+    }
+    let result = verifier.verify(&request, now.seconds());
+    let verdict = Verdict::from(&result).name();
+    match result {
+        Ok(Verified { event_id, event_type, .. }) => {
+            Judged { verdict, reason: None, event_id, event_type }
+        }
+        Err(refusal) => {
+            let reason = Some(refusal.to_string());
+            Judged { verdict, reason, event_id: None, event_type: None }
+        }
+    }
+}
+
+fn pairs(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
+    headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect()
+}
+
 /// The verdict by its name, and the reason unless it is `ok`.
-fn judge(
+fn by_standard(
     headers: &HeaderMap,
     body: &[u8],
     secrets: &[Secret],
@@ -137,8 +204,7 @@ fn judge(
     if secrets.is_empty() {
         return (UNVERIFIED, Some("no secret was given".to_owned()));
     }
-    let headers: Vec<_> =
-        headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+    let headers = pairs(headers);
     let clock = Clock::at(now.seconds());
     let result = verify_standard(&Received::new(&headers, body), "webhook", secrets, clock);
     (Verdict::from(&result).name(), result.err().map(|refusal| refusal.to_string()))
@@ -193,7 +259,7 @@ mod tests {
             (HeaderMap::new(), "{}", vec![secret(1)], "malformed"),
             (signed(seconds), "{}", vec![], "unverified"),
         ] {
-            let (verdict, reason) = judge(&headers, body.as_bytes(), &secrets, NOW);
+            let (verdict, reason) = by_standard(&headers, body.as_bytes(), &secrets, NOW);
             assert_eq!(verdict, expected);
             assert_eq!(reason.is_none(), expected == "ok", "{reason:?}");
         }

@@ -1,9 +1,10 @@
 //! What the manual says is what the program has.
 
-use std::{fmt::Write as _, fs, path::Path, time::Duration};
+use std::{collections::BTreeSet, fmt::Write as _, fs, path::Path, time::Duration};
 
 use clap::Parser as _;
 use snaphook::{cli::Cli, config::keys::KEYS, telemetry::metrics::Metrics};
+use snaphook_signature::{IdScope, Scheme};
 
 fn read(document: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(document)).unwrap()
@@ -55,7 +56,13 @@ fn every_metric_is_in_the_manual_and_the_manual_names_no_other() {
 #[test]
 fn every_command_in_the_documents_is_one_that_the_program_knows() {
     let mut seen = 0;
-    for document in ["README.md", "docs/operating.md", "docs/receiving.md", "docs/sending.md"] {
+    for document in [
+        "README.md",
+        "docs/operating.md",
+        "docs/providers.md",
+        "docs/receiving.md",
+        "docs/sending.md",
+    ] {
         for line in read(document).lines() {
             let Some(command) = command_of(line) else { continue };
             seen += 1;
@@ -65,6 +72,40 @@ fn every_command_in_the_documents_is_one_that_the_program_knows() {
         }
     }
     assert!(seen > 8, "{seen} commands found");
+}
+
+#[test]
+fn every_provider_is_in_the_manual_with_its_time_and_what_its_id_is_worth() {
+    let manual = read("docs/providers.md");
+    let mut listed = BTreeSet::new();
+    for row in manual.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<_> = row.split(" | ").collect();
+        let &[names, _, time, id] = &*cells else { continue };
+        for name in names.split('`').skip(1).step_by(2) {
+            let scheme = Scheme::named(name).unwrap();
+            let document = scheme.document();
+            listed.insert(name.to_owned());
+            let ts = document.ts.as_ref().map(|ts| ts.tolerance).or(document.iat_tolerance);
+            let expected = match ts {
+                Some(seconds) if seconds % 60 == 0 => format!("{} min", seconds / 60),
+                Some(seconds) => format!("{seconds} s"),
+                None => "none".to_owned(),
+            };
+            assert!(
+                time.ends_with(&expected) || name == "livekit" || names.contains("hubspot"),
+                "{name}: {time}, not {expected}"
+            );
+            let has_id = !document.id.0.is_empty();
+            let things = scheme.id_scope() == IdScope::Object;
+            assert_eq!(id.contains("a thing's"), things, "{name}: {id}");
+            let unsigned = has_id && !things && !scheme.signs_id();
+            assert_eq!(id.contains("unsigned"), unsigned, "{name}: {id}");
+            let url = scheme.signs_url() || name == "hubspot:v1"; // which stands with v2 and v3
+            assert_eq!(row.contains("`--url`"), url, "{name}: --url");
+        }
+    }
+    let missing: Vec<_> = Scheme::names().filter(|name| !listed.contains(*name)).collect();
+    assert!(missing.is_empty(), "docs/providers.md lacks {missing:?}");
 }
 
 /// The command of a line in a block of shell, or between backticks in a sentence where it has

@@ -14,7 +14,7 @@ use snaphook::{
     },
     engine::prepare::{EndpointSecret, Parcel, ReadyEndpoint, prepare},
 };
-use snaphook_signature::Secret;
+use snaphook_signature::{Received, Scheme, Secret, Verifier};
 
 use crate::support::oracle::{Library, Question, Recorded, assert_accepted, judge};
 
@@ -142,4 +142,34 @@ fn a_profile_can_stand_alone() {
         let request = sent(&fields, vec![secret(0, hmac(1), None)], NOW);
         assert_accepted(&[question(&request, library, hmac(1).text(), NOW)]);
     }
+}
+
+/// What a provider's scheme signs is what the provider's own library accepts.
+#[test]
+fn what_the_schemes_sign_passes_the_senders_own_libraries() {
+    let pair = Secret::new_ed25519(&[7; 32]);
+    let public = pair.public_text().unwrap();
+    let hmac = hmac(1);
+    let mut good = Vec::new();
+    for (scheme, secret, known, library) in [
+        ("standardwebhooks", hmac.text(), hmac.text(), Library::StandardWebhooks),
+        ("standardwebhooks_v1a", pair.text(), &*public, Library::Ed25519),
+        ("svix", hmac.text(), hmac.text(), Library::Svix),
+        ("stripe", hmac.text(), hmac.text(), Library::Stripe),
+        ("github", "It's a secret", "It's a secret", Library::GitHub),
+        ("slack", "8f742231b10e8888", "8f742231b10e8888", Library::Slack),
+    ] {
+        let verifier = Verifier::new(Scheme::named(scheme).unwrap(), &[secret], None).unwrap();
+        let request = Received::new(&[], PAYLOAD.as_bytes());
+        let signed = verifier.sign(&request, "msg_1", NOW.seconds()).unwrap();
+        let request = Recorded { headers: signed.headers, body: PAYLOAD.into() };
+        good.push(question(&request, library, known, NOW));
+    }
+
+    assert_accepted(&good);
+
+    for question in &mut good {
+        question.request.body[0] = b'[';
+    }
+    assert_refused(&good, "the body was changed");
 }

@@ -10,8 +10,11 @@ exec 9> "$target/.lock"
 flock 9
 
 # The scripts stand beside the libraries, for that is where Node.js looks for them.
-cp "$here"/verify_outbound.mjs "$here"/verify_outbound.py "$here"/package.json \
-  "$here"/package-lock.json "$here"/requirements.txt "$target"
+# Each is moved into its place whole: another test may be reading it.
+for file in verify_outbound.mjs verify_outbound.py package.json package-lock.json requirements.txt; do
+  cp "$here/$file" "$target/.new"
+  mv "$target/.new" "$target/$file"
+done
 cd "$target"
 
 stamp=$(cat package-lock.json requirements.txt | sha256sum)

@@ -5,5 +5,6 @@ mod callers;
 mod cli;
 mod cli_dev;
 mod cli_listen;
+mod cli_schemes;
 mod cli_serve;
 mod connections;

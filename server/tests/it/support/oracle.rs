@@ -19,7 +19,7 @@ pub struct Recorded {
     pub body: Vec<u8>,
 }
 
-/// Which libraries are asked. Each stands for one on either side, except `Ed25519`.
+/// Which libraries are asked. Each stands for one on either side, but for `Slack` and `Ed25519`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Library {
     /// `standardwebhooks` and `svix`, npm and PyPI: `webhook-signature` with a `whsec_` secret.
@@ -28,6 +28,10 @@ pub enum Library {
     Stripe,
     /// `@octokit/webhooks-methods` and `gidgethub`: `x-hub-signature-256`.
     GitHub,
+    /// `svix`, npm and PyPI: `svix-signature`.
+    Svix,
+    /// `slack_sdk`, PyPI: `x-slack-signature`.
+    Slack,
     /// PyNaCl: `webhook-signature` with a `whpk_` public key.
     Ed25519,
 }
@@ -39,6 +43,8 @@ impl Library {
             Self::StandardWebhooks => ("standardwebhooks,svix", 2, 2),
             Self::Stripe => ("stripe", 1, 1),
             Self::GitHub => ("github", 1, 1),
+            Self::Svix => ("svix", 1, 1),
+            Self::Slack => ("slack", 0, 1),
             Self::Ed25519 => ("ed25519", 0, 1),
         }
     }

@@ -57,7 +57,12 @@ impl Program {
 
     /// Writes a file into its folder.
     pub fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.folder.path().join(name), text).unwrap();
+        self.write_bytes(name, text.as_bytes());
+    }
+
+    /// The same, of bytes that need be no text.
+    pub fn write_bytes(&self, name: &str, bytes: &[u8]) {
+        std::fs::write(self.folder.path().join(name), bytes).unwrap();
     }
 
     /// The command, ready to run.
