@@ -24,7 +24,7 @@ use snaphook::{
     world::guard::Policy,
 };
 use snaphook_signature::{
-    Clock, Received, Secret, verify_sha256_hex, verify_standard, verify_t_v1,
+    Clock, Received, Scheme, Secret, Verifier, verify_sha256_hex, verify_standard, verify_t_v1,
 };
 
 /// Takes any bytes, and panics if a promise is broken.
@@ -38,6 +38,7 @@ pub const ALL: &[(&str, Target)] = &[
     ("format", format),
     ("guard", guard),
     ("schema", schema),
+    ("scheme", scheme),
     ("secret", secret),
     ("signature", signature),
     ("texts", texts),
@@ -181,6 +182,44 @@ fn signature(bytes: &[u8]) {
     assert!(verify_t_v1(&request, "x-signature", &[b"a key"], clock).is_err());
     assert!(verify_sha256_hex(&request, "x-signature", &[b"a key"]).is_err());
 }
+
+/// No request of any provider is genuine by chance, and no scheme of one's own, secret or request
+/// makes a verifier panic. The first line is the scheme's name or its TOML, then a header a line
+/// up to an empty one, then the body.
+fn scheme(bytes: &[u8]) {
+    let (first, rest) = halves(bytes);
+    let Ok(first) = std::str::from_utf8(first) else { return };
+    let toml = first.replace('\r', "\n");
+    let known = Scheme::named(first).is_ok();
+    let Ok(scheme) =
+        Scheme::named(first).or_else(|_| Scheme::from_toml("x", &toml).map(Into::into))
+    else {
+        return;
+    };
+    let mut headers: Vec<(&str, &[u8])> = Vec::new();
+    let mut body = rest;
+    loop {
+        let (line, more) = halves(body);
+        body = more;
+        if line.is_empty() {
+            break;
+        }
+        let at = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
+        let name = std::str::from_utf8(&line[..at]).unwrap_or_default();
+        headers.push((name, line.get(at + 1..).unwrap_or_default()));
+    }
+    let request = Received::new(&headers, body).with_url("https://h.example/x?a=b");
+    for secret in [SECRET, "71:a9", "00ff", first] {
+        let Ok(verifier) = Verifier::new(scheme.clone(), &[secret], Some("key")) else { continue };
+        let _ = verifier.need(&request);
+        let genuine = verifier.verify(&request, NOW.seconds()).is_ok();
+        assert!(!genuine || !known || secret != SECRET, "genuine by chance");
+        let _ = verifier.sign(&request, "evt_1", NOW.seconds());
+    }
+}
+
+/// Nobody has guessed it.
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 /// A secret that is taken reads as itself.
 fn secret(bytes: &[u8]) {
