@@ -40,6 +40,8 @@ struct Readme;
 mod certificate;
 mod compare;
 mod credential;
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod dedup;
 mod document;
 mod generic;
 mod json;
@@ -56,8 +58,14 @@ mod template;
 mod time;
 mod verifier;
 mod verify;
+#[cfg(feature = "web")]
+mod web;
 
 pub use credential::CredentialError;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub use dedup::{Dedup, Memory};
+#[cfg(feature = "redis")]
+pub use dedup::{RedisDedup, Sight};
 pub use document::{BodyHashDocument, OneOrMany, SchemeDocument, SignatureDocument, TimeDocument};
 pub use received::{Clock, Genuine, Received, Refusal, Step, Verdict};
 pub use scheme::{IdScope, Scheme, SchemeError};
@@ -66,3 +74,7 @@ pub use sign::{SignError, sign_sha256_hex, sign_standard, sign_t_v1};
 pub use signer::Outgoing;
 pub use verifier::{Need, Verified, Verifier};
 pub use verify::{verify_sha256_hex, verify_standard, verify_t_v1};
+#[cfg(feature = "web")]
+pub use web::{Rejection, VerifiedEvent, Webhooks};
+#[cfg(feature = "tower")]
+pub use web::{VerifyWebhook, WebhookLayer};
