@@ -16,7 +16,7 @@ use hickory_resolver::{
     TokioResolver,
     config::{ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig, ResolverOpts},
     net::{DnsError, NetError, runtime::TokioRuntimeProvider},
-    proto::op::ResponseCode,
+    proto::{op::ResponseCode, rr::Name},
     system_conf::read_system_conf,
 };
 
@@ -105,7 +105,7 @@ impl Resolver {
         let absolute = format!("{host}.");
         let addresses: Vec<IpAddr> = match self {
             Self::Direct(resolver) => resolver
-                .lookup_ip(absolute)
+                .lookup_ip(name_of(host, &absolute)?)
                 .await
                 .map_err(|error| direct_failure(host, &error))?
                 .iter()
@@ -122,6 +122,15 @@ impl Resolver {
         };
         if addresses.is_empty() { Err(not_found(host)) } else { Ok(addresses) }
     }
+}
+
+/// Fails on what is no name, such as one with a label that is too long.
+fn name_of(host: &str, absolute: &str) -> Result<Name, SendError> {
+    let unreadable = |error| {
+        let problem = format!("the addresses of {host} could not be learned: {error}");
+        SendError::new(Plain::InvalidRequest, problem)
+    };
+    Name::from_utf8(absolute).map_err(unreadable)
 }
 
 async fn system_addresses(asked: &str, host: &str) -> Result<Vec<IpAddr>, SendError> {
@@ -159,7 +168,7 @@ fn direct_failure(host: &str, error: &NetError) -> SendError {
             _ => Plain::DnsFailed,
         },
         NetError::Timeout => Plain::DnsTimeout,
-        NetError::Proto(_) => Plain::InvalidRequest, // no name: a label is too long, for example
+        // What the name servers say makes no sense; the name itself was read before.
         _ => Plain::DnsFailed,
     };
     SendError::new(reason, format!("the addresses of {host} could not be learned: {error}"))

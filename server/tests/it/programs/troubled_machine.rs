@@ -3,7 +3,9 @@
 
 use std::{
     collections::HashMap,
+    io::Write as _,
     path::{Path, PathBuf},
+    process::Command,
     sync::{Arc, Mutex},
 };
 
@@ -18,6 +20,7 @@ use crate::support::{
     databases::{Database, Kind, on_both},
     program::Program,
     receiver::{Received, Receiver, answer},
+    soak::is_soak,
 };
 
 /// Lets the process live when a file may not grow: the write fails instead.
@@ -32,6 +35,7 @@ fn limit_files(node: &Node, bytes: Option<u64>) {
 }
 
 /// No file may grow: to SQLite the same as a disk that is full, and it needs no disk of its own.
+/// In `make soak`, disks that are really full too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_is_told_of_and_loses_nothing() {
     let database = Database::migrated(Kind::Sqlite).await;
@@ -57,6 +61,92 @@ async fn a_full_disk_is_told_of_and_loses_nothing() {
     assert_all_arrive(&emitted, &received).await;
     drop(node);
     database.remove().await;
+    if is_soak() {
+        outlives_full_disks().await;
+    }
+}
+
+/// A disk of memory of so many MB, for root alone to make.
+struct Disk {
+    folder: tempfile::TempDir,
+}
+
+impl Disk {
+    fn new(megabytes: u32) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let size = format!("size={megabytes}m,mode=777");
+        let mount = ["-t", "tmpfs", "-o", &size, "none"];
+        let made = Command::new("mount").args(mount).arg(folder.path()).status().unwrap();
+        assert!(made.success(), "a full disk is made with `mount`: run `make soak` as root");
+        let chmod = Command::new("chmod").args(["-R", "a+rwx"]).arg(folder.path()).status();
+        assert!(chmod.unwrap().success());
+        Self { folder }
+    }
+
+    /// Fills it up, but for so many bytes.
+    fn fill_but(&self, left: usize) {
+        let mut ballast = std::fs::File::create(self.ballast()).unwrap();
+        while ballast.write_all(&vec![0; 65_536]).is_ok() {}
+        let length = ballast.metadata().unwrap().len();
+        ballast.set_len(length.saturating_sub(u64::try_from(left).unwrap())).unwrap();
+    }
+
+    fn make_room(&self) {
+        std::fs::remove_file(self.ballast()).unwrap();
+    }
+
+    fn ballast(&self) -> PathBuf {
+        self.folder.path().join("ballast")
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        drop(Command::new("umount").arg("-l").arg(self.folder.path()).status());
+    }
+}
+
+/// 60 KB of it: the event's id, or the status of the refusal.
+fn emit_large(node: &Node) -> Result<String, u16> {
+    let event = json!({"tenant": "acme", "type": "order.paid", "data": "x".repeat(60_000)});
+    let (status, answer) = node.client.try_call("POST /v1/events", &event).unwrap();
+    if status == 202 { Ok(answer["id"].as_str().unwrap().to_owned()) } else { Err(status) }
+}
+
+async fn outlives_a_full_disk(disk: &Disk, database: &Database) {
+    let node = Node::start(database, "one", &[]).await;
+    let (_receiver, received) = receive(&node, &json!({})).await;
+    let mut emitted = vec![emit_large(&node).unwrap()];
+    disk.fill_but(1 << 20);
+    let status = until("a refusal", || match emit_large(&node) {
+        Ok(event) => {
+            emitted.push(event);
+            None
+        }
+        Err(status) => Some(status),
+    })
+    .await;
+    assert_eq!(status, 503, "{}: {}", database.kind, node.log());
+    until("a line in the log", || node.log().contains("cannot write").then_some(())).await;
+    disk.make_room();
+    emitted.push(until("room again", || emit_large(&node).ok()).await);
+    assert_all_arrive(&emitted, &received).await;
+}
+
+/// Disks that are really full, of both kinds of database.
+async fn outlives_full_disks() {
+    let disk = Disk::new(16);
+    outlives_a_full_disk(&disk, &Database::in_folder(disk.folder.path()).await).await;
+    let disk = Disk::new(64);
+    let folder = disk.folder.path().join("tablespace");
+    std::fs::create_dir(&folder).unwrap();
+    let owned = Command::new("chown").arg("postgres").arg(&folder).status().unwrap();
+    assert!(owned.success());
+    let readable = Command::new("chmod").args(["a+rx"]).arg(disk.folder.path()).status();
+    assert!(readable.unwrap().success());
+    let database = Database::in_tablespace(&folder).await;
+    outlives_a_full_disk(&disk, &database).await;
+    database.remove_with_tablespace().await;
 }
 
 /// The library that lies about the wall clock, for programs that are told to load it.

@@ -81,6 +81,36 @@ impl Database {
         database
     }
 
+    /// A migrated SQLite file in this folder, which stays.
+    pub async fn in_folder(folder: &Path) -> Self {
+        let file = folder.join("snaphook.db");
+        let url = format!("sqlite:{}", file.display());
+        let name = file.display().to_string();
+        let database = Self { kind: Kind::Sqlite, url, name, folder: None };
+        database.open().await.close().await;
+        database
+    }
+
+    /// A migrated PostgreSQL database whose files lie in this folder, which the server may write.
+    pub async fn in_tablespace(folder: &Path) -> Self {
+        let database = Self::postgres(&template().await).await;
+        let name = &database.name;
+        for statement in [
+            format!("CREATE TABLESPACE {name} LOCATION '{}'", folder.display()),
+            format!("ALTER DATABASE {name} SET TABLESPACE {name}"),
+        ] {
+            sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut admin().await).await.unwrap();
+        }
+        database
+    }
+
+    /// Removes it and its tablespace.
+    pub async fn remove_with_tablespace(self) {
+        let drop = format!("DROP TABLESPACE {}", self.name);
+        self.remove().await;
+        sqlx::raw_sql(AssertSqlSafe(drop)).execute(&mut admin().await).await.unwrap();
+    }
+
     /// Its name in the cluster, or its file.
     pub fn name(&self) -> &str {
         &self.name

@@ -94,7 +94,7 @@ async fn a_handshake_that_never_ends_is_a_connection_that_never_came() {
 }
 
 /// A name server that gives one answer to every question, or none.
-fn name_server(reply: impl Fn(&[u8]) -> Option<Vec<u8>> + Send + 'static) -> SocketAddr {
+pub(super) fn name_server(reply: impl Fn(&[u8]) -> Option<Vec<u8>> + Send + 'static) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -110,7 +110,7 @@ fn name_server(reply: impl Fn(&[u8]) -> Option<Vec<u8>> + Send + 'static) -> Soc
 
 /// The question sent back, with a code (RFC 1035, section 4.1.1) and an address if it asks for
 /// IPv4.
-fn reply(question: &[u8], code: u8, address: Option<[u8; 4]>) -> Vec<u8> {
+pub(super) fn reply(question: &[u8], code: u8, address: Option<[u8; 4]>) -> Vec<u8> {
     let name = question[12..].iter().position(|byte| *byte == 0).unwrap();
     let end = 12 + name + 5; // the name, its end, type and class
     let mut reply = question[..end].to_vec();

@@ -6,6 +6,7 @@ mod flooding;
 mod guarded;
 mod hostile;
 mod keeping;
+mod lying_names;
 mod proxied;
 mod second_protocol;
 mod tls;
