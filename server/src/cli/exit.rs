@@ -19,7 +19,7 @@ pub enum Exit {
     Refused = 5,
     /// The server cannot be reached, or is not ready.
     Unreachable = 6,
-    /// A check failed: `doctor`, `endpoints test`, `listen --once`.
+    /// A check failed: `doctor`, `endpoints test`, `listen --once`, `verify`.
     CheckFailed = 8,
 }
 
