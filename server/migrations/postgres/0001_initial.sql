@@ -129,7 +129,7 @@ CREATE TABLE snaphook.events (
     type          text         NOT NULL,
     version       text,
     payload       bytea        NOT NULL,
-    -- Null: application/json.
+    -- Null: what its bytes are, as a rule application/json.
     content_type  text,
     key           text,
     occurred_at   timestamptz,

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     domain::{
+        declared::{self, Asked},
         event::Door,
         event_type::EventType,
         id::EventId,
@@ -172,10 +173,12 @@ impl Api {
         if payload.len() > limit {
             return Err(ApiError::too_large("the payload", limit));
         }
-        let asked = (&event_type, texts.version.as_deref(), payload.as_ref());
+        let (name, version) = (event_type.as_str(), texts.version.as_deref());
+        let now = self.manage.world.monotonic();
+        let declared = self.store.declared(now, name, version).await?;
+        let asked = Asked { event_type: name, version, payload: &payload };
         let strict = self.settings.strict_event_types;
-        let world = &*self.manage.world;
-        let problems = self.catalog.check(&self.store, world, strict, asked).await?;
+        let problems = declared::problems(strict, declared.as_deref(), asked);
         if !problems.is_empty() {
             return Err(ApiError::invalid(problems));
         }

@@ -19,11 +19,18 @@ use super::{
     auth::{Caller, Reader},
     deliveries::DeliveryBody,
     error::ApiError,
-    extract::{Params, id, is_json},
+    extract::{Params, id},
     listing::Listing,
 };
 use crate::{
-    domain::{event::Door, event_type::Pattern, id::EventId, problem::Problem, time::Timestamp},
+    domain::{
+        event::Door,
+        event_type::Pattern,
+        format::{content_type_of, is_json},
+        id::EventId,
+        problem::Problem,
+        time::Timestamp,
+    },
     store::{
         deliveries::DeliveryFilter,
         events::{EventFilter, EventSummary},
@@ -49,8 +56,8 @@ pub struct EventBody {
     /// When it happened, if the emitter said so.
     #[schema(value_type = Option<String>, format = DateTime)]
     occurred_at: Option<Timestamp>,
-    /// Of its payload.
-    content_type: String,
+    /// Of its payload. Null in lists where it is for the bytes to say, as of most events.
+    content_type: Option<String>,
     /// Of its payload.
     bytes: i64,
     traceparent: Option<String>,
@@ -77,7 +84,7 @@ impl From<EventSummary> for EventBody {
             version: event.version,
             key: event.key,
             occurred_at: event.occurred_at,
-            content_type: event.content_type.unwrap_or_else(|| "application/json".to_owned()),
+            content_type: event.content_type,
             bytes: event.payload_bytes,
             traceparent: event.traceparent,
             data: None,
@@ -161,9 +168,13 @@ pub async fn show(
     let event = api.find_event(&caller, &event).await?;
     let payload = api.find_payload(&event).await?;
     let mut body = EventBody::from(event);
-    let json = String::from_utf8(payload.clone()).ok().filter(|_| is_json(&body.content_type));
-    body.data = json.and_then(|text| RawValue::from_string(text).ok());
-    if body.data.is_none() {
+    let given = body.content_type.as_deref();
+    let (json, content_type) = (is_json(given, &payload), content_type_of(given, &payload));
+    body.content_type = Some(content_type.to_owned());
+    if json {
+        let text = String::from_utf8(payload).ok();
+        body.data = text.and_then(|text| RawValue::from_string(text).ok());
+    } else {
         body.data_base64 = Some(BASE64_STANDARD.encode(payload));
     }
     Ok(Json(body))
@@ -182,7 +193,7 @@ pub async fn payload(
 ) -> Result<impl IntoResponse, ApiError> {
     let event = api.find_event(&caller, &event).await?;
     let payload = api.find_payload(&event).await?;
-    let content_type = event.content_type.unwrap_or_else(|| "application/json".to_owned());
+    let content_type = content_type_of(event.content_type.as_deref(), &payload).to_owned();
     // Anybody's bytes from our own address: a browser must not take them for a page of ours.
     let headers: [(HeaderName, String); 3] = [
         (header::CONTENT_TYPE, content_type),

@@ -38,7 +38,7 @@ pub use openapi::document;
 use self::{auth::KnownKeys, error::ApiError};
 use crate::{
     domain::retry::{Jitter, RetrySchedule},
-    manage::{Manage, catalog::Catalog},
+    manage::Manage,
     store::Store,
     telemetry::metrics::Metrics,
 };
@@ -79,7 +79,6 @@ pub struct Api {
     manage: Arc<Manage>,
     metrics: Arc<Metrics>,
     settings: ApiSettings,
-    catalog: Catalog,
     known_keys: KnownKeys,
     tasks: TaskTracker,
 }
@@ -92,7 +91,6 @@ impl Api {
             manage,
             metrics,
             settings,
-            catalog: Catalog::default(),
             known_keys: KnownKeys::default(),
             tasks: TaskTracker::new(),
         })

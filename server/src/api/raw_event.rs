@@ -8,7 +8,6 @@ use axum::{
     extract::{Path, Request, State},
     http::{StatusCode, header},
 };
-use serde::de::IgnoredAny;
 
 use super::{
     Api,
@@ -19,9 +18,10 @@ use super::{
     idempotency::Once,
 };
 use crate::domain::{
-    json,
+    format::json_problem,
     limits::CONTENT_TYPE_BYTES_MAX,
     problem::{Problem, shown},
+    tenant::TenantId,
     time::{self, Timestamp},
 };
 
@@ -52,8 +52,12 @@ pub async fn create(
     mut params: Params,
     request: Request,
 ) -> Result<(StatusCode, Json<AcceptedBody>), ApiError> {
+    // What is no tenant's name is told below, as any field that is wrong.
+    if TenantId::parse(&tenant).is_ok() {
+        caller.tenant(&tenant)?;
+    }
     let texts = EventTexts {
-        tenant: Some(caller.tenant(&tenant)?.to_string()),
+        tenant: Some(tenant),
         event_type,
         key: params.text("key"),
         version: params.text("version"),
@@ -79,10 +83,9 @@ pub async fn create(
     };
     let payload = extract::read(body, api.settings.payload_bytes_max).await?;
     if is_json(&content_type)
-        && let Err(error) = serde_json::from_slice::<IgnoredAny>(&payload)
+        && let Some(error) = json_problem(&payload)
     {
-        let problem =
-            format!("it calls itself {content_type} and is no JSON: {}", json::syntax(&error));
+        let problem = format!("it calls itself {content_type} and is no JSON: {error}");
         return Err(ApiError::invalid(vec![Problem::new("data", problem)]));
     }
     let content_type = Some(content_type).filter(|given| given != "application/json");

@@ -89,10 +89,8 @@ impl Client {
     /// The URL of a path below the server's, each part escaped.
     pub fn url(&self, parts: &[&str]) -> Url {
         let mut url = self.server.url.clone();
-        url.path_segments_mut()
-            .expect("http and https URLs have paths")
-            .pop_if_empty()
-            .extend(parts);
+        let path = url.path().trim_end_matches('/').to_owned();
+        url.set_path(&parts.iter().fold(path, |path, part| format!("{path}/{}", escaped(part))));
         url
     }
 
@@ -221,4 +219,17 @@ impl Client {
 fn parse(body: &[u8]) -> anyhow::Result<Box<RawValue>> {
     let body: &[u8] = if body.is_empty() { b"null" } else { body };
     serde_json::from_slice(body).context("the answer is no JSON; is this a snaphook server?")
+}
+/// All but letters, digits and `-._~` (RFC 3986, 2.3). The library's own way drops line breaks and
+/// tabs, as a browser's address bar does: another name would be asked for than was given.
+fn escaped(part: &str) -> String {
+    use std::fmt::Write as _;
+    part.bytes().fold(String::with_capacity(part.len()), |mut text, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            write!(text, "%{byte:02X}").expect("a string takes everything");
+        }
+        text
+    })
 }

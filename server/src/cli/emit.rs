@@ -10,6 +10,7 @@ use super::{
     input,
     output::{Column, Output, field},
 };
+use crate::domain::format::json_problem;
 
 const SHOWN: &[Column] = &[
     Column { title: "id", text: |event| field(event, "id") },
@@ -56,7 +57,7 @@ pub struct Args {
 pub async fn run(args: Args) -> anyhow::Result<Exit> {
     let data = input::bytes(&args.data)?;
     if args.content_type == JSON
-        && let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(&data)
+        && let Some(error) = json_problem(&data)
     {
         return Err(Failure::usage(format!("--data is no JSON: {error}"))
             .hint("quote it for the shell, or name what it is with --content-type")

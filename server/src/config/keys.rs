@@ -144,8 +144,8 @@ keys! {
     /// The largest payload: 1 KiB to 10 MiB (a whole batch). Larger things belong in a store, with
     /// a link in the event.
     "limits.payload" = "1MiB", One;
-    /// Whether events of undeclared types are refused. Off, so that a first event needs no
-    /// preparation.
+    /// Whether events of undeclared or archived types, and of undeclared versions, are refused.
+    /// Off, so that a first event needs no preparation.
     "event_types.strict" = "false", One;
     /// Address and port for `/metrics` alone, without a key. When not set, `/metrics` is on
     /// `listen` and needs an operator's key.

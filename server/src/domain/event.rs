@@ -34,7 +34,7 @@ pub struct Event {
     pub version: Option<String>,
     /// The bytes, as given.
     pub payload: Bytes,
-    /// `None` is `application/json`.
+    /// As the emitter said; `None` is for the bytes to say (`format::content_type_of`).
     pub content_type: Option<String>,
     /// When it happened, if the emitter gave a time.
     pub occurred_at: Option<Timestamp>,

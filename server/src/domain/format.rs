@@ -8,7 +8,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 
-use super::{id::EventId, time::Timestamp};
+use super::{id::EventId, json::syntax, time::Timestamp};
 
 /// What the body of a request looks like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ pub struct EventView<'a> {
     pub occurred_at: Option<Timestamp>,
     /// The bytes, as emitted.
     pub payload: &'a Bytes,
-    /// `None` is `application/json`.
+    /// As the emitter said; `None` is for [`content_type_of`] to say.
     pub content_type: Option<&'a str>,
 }
 
@@ -58,6 +58,12 @@ pub struct Rendered {
     /// The bytes to sign and to send.
     pub body: Bytes,
 }
+
+/// What bytes are that are text and no JSON, when nobody said what they are.
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// What bytes are of which nothing is known (RFC 9110, 8.3).
+const BYTES: &str = "application/octet-stream";
 
 const JSON: &str = "application/json";
 const CLOUDEVENTS_JSON: &str = "application/cloudevents+json; charset=utf-8";
@@ -85,7 +91,7 @@ pub fn render(format: Format, event: &EventView<'_>, base_url: &str) -> Rendered
             let attributes = event.attributes().into_iter();
             let object =
                 attributes.fold(Object::new(), |object, (name, value)| object.text(name, &value));
-            object.text("datacontenttype", event.content_type.unwrap_or(JSON)).data(event)
+            object.text("datacontenttype", event.content_type()).data(event)
         }
         Format::CloudeventsBinary => return binary(event),
         Format::Raw => return alone(event, vec![]),
@@ -118,11 +124,37 @@ impl EventView<'_> {
         attributes
     }
 
+    fn content_type(&self) -> &str {
+        content_type_of(self.content_type, self.payload)
+    }
+
     /// Whether the payload can stand in a JSON document as it is.
     fn is_json(&self) -> bool {
-        self.content_type.is_none_or(is_json_type)
-            && std::str::from_utf8(self.payload)
-                .is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
+        is_json(self.content_type, self.payload)
+    }
+}
+
+/// What a payload is: as its emitter said, and where none did (SQL has no place for it) what its
+/// bytes are. JSON is what is expected; text that is none must not go out under that name.
+pub fn content_type_of<'a>(given: Option<&'a str>, payload: &[u8]) -> &'a str {
+    match given {
+        Some(given) => given,
+        None if json_problem(payload).is_none() => JSON,
+        None if std::str::from_utf8(payload).is_ok() => TEXT,
+        None => BYTES,
+    }
+}
+
+/// Whether a payload is JSON: by what its emitter said, and by its bytes.
+pub fn is_json(given: Option<&str>, payload: &[u8]) -> bool {
+    given.is_none_or(is_json_type) && json_problem(payload).is_none()
+}
+
+/// Why bytes are no JSON text (RFC 8259, in UTF-8), if they are none.
+pub fn json_problem(payload: &[u8]) -> Option<String> {
+    match std::str::from_utf8(payload) {
+        Ok(text) => serde_json::from_str::<IgnoredAny>(text).err().map(|error| syntax(&error)),
+        Err(error) => Some(error.to_string()),
     }
 }
 
@@ -155,7 +187,7 @@ fn binary(event: &EventView<'_>) -> Rendered {
 }
 
 fn alone(event: &EventView<'_>, headers: Vec<(&'static str, String)>) -> Rendered {
-    let content_type = event.content_type.unwrap_or(JSON).to_owned();
+    let content_type = event.content_type().to_owned();
     Rendered { content_type, headers, body: event.payload.clone() }
 }
 

@@ -6,6 +6,7 @@ mod coded;
 
 pub mod address;
 pub mod attempt;
+pub mod declared;
 pub mod delivery;
 pub mod duration;
 pub mod emit;

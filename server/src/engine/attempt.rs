@@ -20,7 +20,6 @@ use crate::{
         format::EventView,
         id::DeliveryId,
         outcome::{Outcome, Plain, Reason, classify},
-        schema::Schema,
         time::Timestamp,
     },
     store::{Finished, Row},
@@ -36,8 +35,8 @@ pub struct Job {
     pub event: Option<Arc<Event>>,
     /// The endpoint.
     pub endpoint: Arc<LiveEndpoint>,
-    /// The schema to check before attempt 1, if the event was not checked at its door.
-    pub check: Check<Arc<Schema>>,
+    /// What to hold the event against before attempt 1.
+    pub check: Check,
     /// Of the lease that it was taken under.
     pub epoch: i64,
 }
@@ -191,7 +190,7 @@ impl Engine {
 
     /// What ends without a request: an event that the filter does not want, or that is invalid.
     fn without_request(&self, job: &Job, now: Timestamp) -> Option<Finished> {
-        let (mark, cause, problem) = super::first::judge(job)?;
+        let (mark, cause, problem) = super::first::judge(job, self.settings.strict_event_types)?;
         let detail = Detail {
             node: self.settings.node.clone(),
             error: (!problem.is_empty()).then_some(problem),

@@ -1,24 +1,47 @@
-//! What is asked once, before attempt 1: does the endpoint's filter want the event, and does the
-//! event keep to its schema. SQL cannot ask either, and HTTP has asked the second already.
+//! What is asked once, before attempt 1: does the endpoint's filter want the event, and may it pass
+//! by what is declared of its type. SQL cannot ask either, and HTTP has asked the second already.
 
 use std::sync::Arc;
 
-use super::attempt::Job;
-use crate::domain::{attempt::Mark, delivery::Cause, event::TEST_EVENT_TYPE};
+use super::{Engine, attempt::Job};
+use crate::{
+    domain::{
+        attempt::Mark,
+        declared::{self, Asked, Declared},
+        delivery::Cause,
+        event::{Event, TEST_EVENT_TYPE},
+    },
+    store::{StoreError, Tx},
+};
 
-/// What is known of an event's schema.
+/// What an event is held against.
 #[derive(Clone, Debug)]
-pub enum Check<S> {
-    /// Nothing to check: no schema, or checked at the door.
+pub enum Check {
+    /// Nothing: its door has checked it.
     None,
-    /// It must keep to this.
-    Schema(S),
-    /// Its type is not declared, and the operator wants that all are.
-    Undeclared,
+    /// What is declared of its type, if it is.
+    Against(Option<Arc<Declared>>),
+}
+
+impl Engine {
+    /// What to hold an event against, as of an epoch of the configuration.
+    pub async fn check_of(
+        &self,
+        tx: &mut Tx,
+        epoch: i64,
+        event: &Event,
+    ) -> Result<Check, StoreError> {
+        if event.checked {
+            return Ok(Check::None);
+        }
+        let version = event.version.as_deref();
+        let declared = self.store.declared_at(tx, epoch, &event.event_type, version).await?;
+        Ok(Check::Against(declared))
+    }
 }
 
 /// How a delivery ends without a request, if it does, and why in words.
-pub fn judge(job: &Job) -> Option<(Mark, Option<Cause>, String)> {
+pub fn judge(job: &Job, strict: bool) -> Option<(Mark, Option<Cause>, String)> {
     if job.row.attempt > 0 {
         return None;
     }
@@ -30,20 +53,16 @@ pub fn judge(job: &Job) -> Option<(Mark, Option<Cause>, String)> {
     {
         return Some((Mark::Filtered, None, String::new()));
     }
-    let invalid = |problem| Some((Mark::Dead, Some(Cause::Invalid), problem));
-    match &job.check {
-        Check::None => None,
-        Check::Undeclared => invalid(format!(
-            "the event type {} is not declared; declare it, or set event_types.strict to false",
-            event.event_type
-        )),
-        Check::Schema(schema) => {
-            let problems = Arc::as_ref(schema).check(&event.payload);
-            if problems.is_empty() {
-                return None;
-            }
-            let words: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            invalid(words.join("; "))
-        }
+    let Check::Against(declared) = &job.check else { return None };
+    let asked = Asked {
+        event_type: &event.event_type,
+        version: event.version.as_deref(),
+        payload: &event.payload,
+    };
+    let problems = declared::problems(strict, declared.as_deref(), asked);
+    if problems.is_empty() {
+        return None;
     }
+    let words: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    Some((Mark::Dead, Some(Cause::Invalid), words.join("; ")))
 }

@@ -19,7 +19,6 @@ mod live;
 mod owner;
 pub mod prepare;
 pub mod scans;
-mod schemas;
 mod settings;
 mod timetable;
 mod upkeep;

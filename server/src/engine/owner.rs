@@ -9,11 +9,11 @@ use super::{
     Engine,
     attempt::{Done, Job},
     detail::Detail,
+    first::Check,
     lanes::{Lanes, Offer},
     leases::Leases,
     live::{LiveEndpoint, LiveEndpoints},
     scans::{AllScans, BEGINNING, PAGE, Page, Place},
-    schemas::Schemas,
 };
 use crate::{
     domain::{
@@ -41,7 +41,6 @@ pub struct Owner {
     lanes: Lanes,
     scans: AllScans,
     live: LiveEndpoints,
-    schemas: Schemas,
     /// Requests under way, by shard: a shard is given back when it has none.
     under_way: HashMap<i16, usize>,
     /// Shards to give back as soon as nothing of them is under way.
@@ -66,7 +65,6 @@ impl Owner {
             lanes,
             scans: AllScans::default(),
             live: LiveEndpoints::default(),
-            schemas: Schemas::default(),
             under_way: HashMap::new(),
             leaving: Vec::new(),
             unread: Vec::new(),
@@ -284,12 +282,9 @@ impl Owner {
                 continue;
             };
             let event = events.get(&row.event_id).cloned();
-            let (epoch, strict) = (self.live.epoch(), engine.settings.strict_event_types);
-            let check = match &event {
-                Some(event) if row.attempt == 0 => {
-                    self.schemas.check_of(&mut tx, event, epoch, strict).await?
-                }
-                _ => super::first::Check::None,
+            let check = match event.as_deref().filter(|_| row.attempt == 0) {
+                Some(event) => engine.check_of(&mut tx, self.live.epoch(), event).await?,
+                None => Check::None,
             };
             jobs.push((row.clone(), event, endpoint, check));
         }

@@ -23,7 +23,7 @@ pub struct EngineSettings {
     pub schedule: RetrySchedule,
     /// The part of a pause that chance may add.
     pub jitter: Jitter,
-    /// Whether an event of an undeclared type is invalid.
+    /// Whether an event is invalid whose type or version nobody declared.
     pub strict_event_types: bool,
 }
 

@@ -15,7 +15,7 @@ use crate::{
         schema::Schema,
         scope::Actor,
     },
-    store::event_types::EventTypeRow,
+    store::{Tx, event_types::EventTypeRow},
 };
 
 /// Versions of one type that may have a schema.
@@ -51,7 +51,7 @@ impl Manage {
             ));
         }
         Deed::new(actor, "event_type.create", &name).write(&mut tx, &*self.world).await?;
-        tx.commit().await?;
+        self.commit_event_types(tx).await?;
         Ok(row)
     }
 
@@ -72,7 +72,7 @@ impl Manage {
         }
         let action = if made { "event_type.create" } else { "event_type.update" };
         Deed::new(actor, action, &name).write(&mut tx, &*self.world).await?;
-        tx.commit().await?;
+        self.commit_event_types(tx).await?;
         Ok((row, made))
     }
 
@@ -91,7 +91,7 @@ impl Manage {
         row.updated_at = self.now();
         tx.update_event_type(&row).await?;
         Deed::new(actor, "event_type.update", &name).write(&mut tx, &*self.world).await?;
-        tx.commit().await?;
+        self.commit_event_types(tx).await?;
         Ok(row)
     }
 
@@ -107,8 +107,16 @@ impl Manage {
             return Err(ManageError::not_found("event type", &name));
         }
         Deed::new(actor, "event_type.delete", &name).write(&mut tx, &*self.world).await?;
-        tx.commit().await?;
+        self.commit_event_types(tx).await?;
         Ok(())
+    }
+
+    /// The doors of this process look again whatever the commit came to: an error may be all that
+    /// is left of a success.
+    async fn commit_event_types(&self, tx: Tx) -> Result<(), ManageError> {
+        let committed = tx.commit().await;
+        self.store.event_types_changed();
+        Ok(committed?)
     }
 
     fn new_event_type(

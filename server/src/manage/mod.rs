@@ -5,7 +5,6 @@
 //! changed, such as who may reach inside the operator's network.
 
 pub mod api_keys;
-pub mod catalog;
 pub mod deliveries;
 mod endpoint_state;
 pub mod endpoints;

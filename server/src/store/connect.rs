@@ -9,7 +9,6 @@ use sqlx::{
 };
 
 use super::{Pool, Store, StoreError, files, group::Group};
-use crate::faults::Faults;
 
 /// How long a caller waits for a connection, or for a foreign writer of the same SQLite file.
 const WAIT: Duration = Duration::from_secs(5);
@@ -59,7 +58,7 @@ impl Store {
         } else {
             return Err(bad_url(url, "write sqlite:PATH or postgres://USER@HOST/DATABASE"));
         };
-        Ok(Self { pool, faults: Arc::new(Faults::default()), group: None })
+        Ok(Self { pool, faults: Arc::default(), group: None, catalog: Arc::default() })
     }
 }
 

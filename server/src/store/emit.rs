@@ -16,7 +16,7 @@ pub struct NewEvent {
     pub event_type: EventType,
     /// The bytes, as given.
     pub payload: Bytes,
-    /// `None` is `application/json`.
+    /// `None` is for the bytes to say: JSON, as a rule.
     pub content_type: Option<String>,
     /// The emitter's dedup key, kept with the event.
     pub key: Option<String>,

@@ -43,7 +43,7 @@ pub struct EventSummary {
     pub event_type: String,
     /// The version of its schema.
     pub version: Option<String>,
-    /// `None` is `application/json`.
+    /// `None` is for the bytes to say: JSON, as a rule.
     pub content_type: Option<String>,
     /// The emitter's dedup key.
     pub key: Option<String>,

@@ -10,6 +10,7 @@ pub mod api_keys;
 pub mod attempts;
 pub mod audit;
 mod bell;
+mod catalog;
 mod codec;
 mod commands;
 mod complete;
@@ -30,7 +31,6 @@ mod migrate;
 pub mod page;
 mod queue;
 pub mod reseal;
-mod schemas;
 pub mod seal;
 pub mod secrets;
 mod shards;
@@ -66,6 +66,7 @@ pub struct Store {
     faults: Arc<Faults>,
     /// `None` where events are committed by their callers, one at a time.
     group: Option<group::Group>,
+    catalog: Arc<catalog::Catalog>,
 }
 
 #[derive(Clone)]
@@ -146,7 +147,7 @@ impl Store {
     /// The same database under another countdown to a crash: for simulations.
     #[must_use]
     pub fn with_faults(&self, faults: Arc<Faults>) -> Self {
-        Self { pool: self.pool.clone(), faults, group: None }
+        Self { pool: self.pool.clone(), faults, group: None, catalog: Arc::default() }
     }
 
     /// What kind of database it is.

@@ -125,6 +125,31 @@ fn json_is_embedded_byte_for_byte_and_the_rest_as_base64() {
 }
 
 #[test]
+fn a_payload_of_which_nothing_was_said_is_what_its_bytes_are() {
+    for (payload, given, expected, why) in [
+        (&b"{\"a\": 1}"[..], None, JSON, "JSON, as is expected"),
+        (b"1", None, JSON, "a number is JSON"),
+        (br#""\ud800""#, None, JSON, "an escape is not looked into"),
+        (b"hello", None, TEXT, "text"),
+        (b"", None, TEXT, "the empty text"),
+        (b"a\0b", None, TEXT, "a zero byte is UTF-8"),
+        ("\u{feff}{}".as_bytes(), None, TEXT, "a byte order mark is none of JSON's"),
+        (b"\"\xff\"", None, BYTES, "no UTF-8 in a string"),
+        (b"hello", Some("application/json"), JSON, "what was said is not doubted"),
+        (b"{}", Some("text/csv"), "text/csv", "nor taken for another"),
+    ] {
+        assert_eq!(content_type_of(given, payload), expected, "{why}");
+        let bytes = Bytes::copy_from_slice(payload);
+        let event = EventView { content_type: given, ..event(&bytes) };
+        for format in [Format::Raw, Format::CloudeventsBinary] {
+            assert_eq!(render(format, &event, "").content_type, expected, "{format:?}: {why}");
+        }
+        let document = body(Format::Cloudevents, &event);
+        assert!(document.contains(&format!(r#""datacontenttype":"{expected}""#)), "{why}");
+    }
+}
+
+#[test]
 fn deep_nesting_is_no_matter() {
     let payload = Bytes::from([vec![b'['; 100_000], vec![b']'; 100_000]].concat());
     assert!(body(Format::Event, &event(&payload)).contains(r#""data":[["#));

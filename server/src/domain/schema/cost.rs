@@ -27,7 +27,7 @@ const IN_PLACE: &[&str] = &[
     "extends",
 ];
 
-const REFERENCES: &[&str] = &["$ref", "$dynamicRef", "$recursiveRef"];
+pub(super) const REFERENCES: &[&str] = &["$ref", "$dynamicRef", "$recursiveRef"];
 
 /// Says what is wrong if the work is without bounds.
 pub(super) fn check(root: &Value) -> Result<(), String> {

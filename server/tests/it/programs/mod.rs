@@ -2,6 +2,8 @@
 //! database that outlives them, with real receivers at the other end.
 
 mod backlog;
+mod doors;
+mod doors_agree;
 mod every_door;
 mod killed;
 mod logs;

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use crate::support::{
     databases::Database,
-    program::{Ended, Program, exchange},
+    program::{Ended, Program, exchange, whole_exchange},
 };
 
 /// Long enough for a loaded machine; a test that passes waits for what it needs and no longer.
@@ -168,6 +168,13 @@ impl Client {
         let (status, answer) = self.try_call(what, body).unwrap();
         assert!((200..300).contains(&status), "{what}: {status} {answer}");
         answer
+    }
+
+    /// What the API shows, as it comes: status line with headers, and body.
+    pub fn get(&self, path: &str) -> (String, String) {
+        let bearer = format!("Bearer {}", self.key);
+        let headers = [("authorization", &*bearer)];
+        whole_exchange(&self.address, &format!("GET {path}"), &headers, b"").unwrap()
     }
 
     /// An endpoint of `tenant` that wants everything; gives its path.

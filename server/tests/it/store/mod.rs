@@ -2,6 +2,7 @@
 
 mod api_keys;
 mod audit;
+mod catalog;
 mod commands;
 mod complete;
 mod counts;

@@ -1,14 +1,13 @@
 //! Statements that run now and then: partitions made ahead, stored answers forgotten, limits told
-//! to the doors in SQL. And what the engine asks about event types.
+//! to the doors in SQL.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use snaphook::{
-    domain::{event_type::EventType, id::ApiKeyId},
+    domain::id::ApiKeyId,
     store::{
         Dialect, StoreError,
-        event_types::EventTypeRow,
         idempotency::{IdempotencyKey, Seen},
     },
 };
@@ -70,35 +69,6 @@ async fn the_doors_in_sql_keep_to_the_limit_that_they_are_told() {
                 Err(error) => panic!("{bytes}: {error}"),
             }
         }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_schema_is_found_by_type_and_version() {
-    on_both(async |store| {
-        let mut tx = store.begin().await.unwrap();
-        let row = EventTypeRow {
-            name: EventType::parse("order.paid").unwrap(),
-            description: String::new(),
-            example: None,
-            archived: false,
-            created_at: NOW,
-            updated_at: NOW,
-            schemas: [(String::new(), "true".to_owned()), ("2".to_owned(), "false".to_owned())]
-                .into(),
-        };
-        assert!(tx.add_event_type(&row).await.unwrap());
-        for (event_type, version, expected, why) in [
-            ("order.paid", "", Some(Some("true")), "of events that name no version"),
-            ("order.paid", "2", Some(Some("false")), "of version 2"),
-            ("order.paid", "3", Some(None), "declared, without a schema of that version"),
-            ("order.sent", "", None, "not declared"),
-        ] {
-            let found = tx.find_schema(event_type, version).await.unwrap();
-            assert_eq!(found.as_ref().map(Option::as_deref), expected, "{why}");
-        }
-        tx.commit().await.unwrap();
     })
     .await;
 }

@@ -1,6 +1,7 @@
 //! The API, called as its callers call it, on both databases. No socket: the router is a service.
 
 mod api_keys;
+mod declared;
 mod deliveries;
 mod documents;
 mod emit;
