@@ -25,7 +25,7 @@ use crate::{
         Settings,
         master_key::{MasterKeyError, keyring},
     },
-    domain::{id::SecretId, tenant::TenantId},
+    domain::{circuit::CircuitRules, health::HealthRules, id::SecretId, tenant::TenantId},
     engine::{Engine, EngineSettings, Worker},
     manage::{Manage, OWNER_WAIT},
     store::{
@@ -211,6 +211,16 @@ fn engine_settings(settings: &Settings) -> EngineSettings {
         max_in_flight: delivery.max_in_flight_per_endpoint,
         schedule: delivery.retry_schedule.clone(),
         jitter: delivery.jitter,
+        health: HealthRules {
+            disable_after: settings.health.disable_after,
+            warn_after: settings.health.warn_after.clone(),
+        },
+        circuit: CircuitRules {
+            open_after: usize::try_from(settings.circuit.open_after).unwrap_or(usize::MAX),
+            probe_first: settings.circuit.probe_first,
+            probe_max: settings.circuit.probe_max,
+            jitter: delivery.jitter,
+        },
         strict_event_types: settings.strict_event_types,
     }
 }
@@ -222,6 +232,7 @@ fn api_settings(settings: &Settings) -> ApiSettings {
         serves_metrics: settings.metrics_listen.is_none(),
         schedule: settings.delivery.retry_schedule.clone(),
         jitter: settings.delivery.jitter,
+        disable_after: settings.health.disable_after,
         ..ApiSettings::default()
     }
 }

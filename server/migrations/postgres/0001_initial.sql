@@ -30,11 +30,17 @@ CREATE TABLE snaphook.endpoints (
     -- 0 active, 1 paused, 2 disabled
     state          smallint     NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 2),
     state_reason   text,
+    state_since    timestamptz  NOT NULL,
+    -- Whether what it held is being discarded; then it becomes active.
+    discarding     boolean      NOT NULL DEFAULT false,
     settings       text         NOT NULL,
     -- Header values and private keys, sealed.
     sealed         bytea,
     -- Health and circuit, written by the owner of the shard on transitions only.
     health         text         NOT NULL DEFAULT '{}',
+    -- What statements ask of it: whether it fails, and its circuit (0 closed, 1 open, 2 half-open).
+    failing        boolean      NOT NULL DEFAULT false,
+    circuit        smallint     NOT NULL DEFAULT 0 CHECK (circuit BETWEEN 0 AND 2),
     -- `install.config_epoch` as of its last change.
     epoch          bigint       NOT NULL,
     created_at     timestamptz  NOT NULL,
@@ -179,6 +185,8 @@ CREATE TABLE snaphook.queue (
 );
 CREATE INDEX queue_fresh ON snaphook.queue (shard, event_id, endpoint_id) WHERE state = 0;
 CREATE INDEX queue_lane ON snaphook.queue (shard, endpoint_id, due_at) WHERE state = 1;
+-- The oldest of a lane: the next of an ordered endpoint, and what an open circuit probes with.
+CREATE INDEX queue_lane_event ON snaphook.queue (shard, endpoint_id, event_id) WHERE state = 1;
 CREATE INDEX queue_laned_event ON snaphook.queue (event_id, endpoint_id) WHERE state <> 0;
 CREATE UNIQUE INDEX queue_rerun ON snaphook.queue (event_id, endpoint_id) WHERE run > 0;
 
@@ -194,6 +202,8 @@ CREATE TABLE snaphook.attempts (
     cause        smallint,
     -- Whether a request left; an ending without one does not count as an attempt.
     sent         boolean      NOT NULL,
+    -- A probe of an open circuit ahead of its time: its ladder does not count it.
+    probe        boolean      NOT NULL DEFAULT false,
     status       smallint,
     reason       text,
     duration_us  bigint       NOT NULL,

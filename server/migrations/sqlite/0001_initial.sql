@@ -24,9 +24,13 @@ CREATE TABLE snaphook_endpoints (
     url            TEXT     NOT NULL,
     state          INTEGER  NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 2),
     state_reason   TEXT,
+    state_since    INTEGER  NOT NULL,
+    discarding     BOOLEAN  NOT NULL DEFAULT 0,
     settings       TEXT     NOT NULL,
     sealed         BLOB,
     health         TEXT     NOT NULL DEFAULT '{}',
+    failing        BOOLEAN  NOT NULL DEFAULT 0,
+    circuit        INTEGER  NOT NULL DEFAULT 0 CHECK (circuit BETWEEN 0 AND 2),
     epoch          INTEGER  NOT NULL,
     created_at     INTEGER  NOT NULL,
     updated_at     INTEGER  NOT NULL,
@@ -146,6 +150,7 @@ CREATE TABLE snaphook_queue (
 );
 CREATE INDEX snaphook_queue_fresh ON snaphook_queue (event_id, endpoint_id) WHERE state = 0;
 CREATE INDEX snaphook_queue_lane ON snaphook_queue (shard, endpoint_id, due_at) WHERE state = 1;
+CREATE INDEX snaphook_queue_lane_event ON snaphook_queue (shard, endpoint_id, event_id) WHERE state = 1;
 CREATE INDEX snaphook_queue_laned_event ON snaphook_queue (event_id, endpoint_id) WHERE state <> 0;
 CREATE UNIQUE INDEX snaphook_queue_rerun ON snaphook_queue (event_id, endpoint_id) WHERE run > 0;
 
@@ -159,6 +164,7 @@ CREATE TABLE snaphook_attempts (
     outcome      INTEGER  NOT NULL,
     cause        INTEGER,
     sent         BOOLEAN  NOT NULL,
+    probe        BOOLEAN  NOT NULL DEFAULT 0,
     status       INTEGER,
     reason       TEXT,
     duration_us  INTEGER  NOT NULL,

@@ -28,6 +28,8 @@ pub struct AttemptBody {
     cause: Option<Cause>,
     /// Whether a request was sent.
     sent: bool,
+    /// Whether it probed a circuit ahead of its time: its retry schedule does not count it.
+    probe: bool,
     /// Whether its result came when another had settled the delivery; then it changed nothing.
     late: bool,
     /// The receiver's status code.
@@ -64,6 +66,7 @@ impl From<AttemptRow> for AttemptBody {
             outcome: outcome_of(row.mark, row.sent, row.status),
             cause: row.cause,
             sent: row.sent,
+            probe: row.probe,
             late: row.mark == Mark::Late,
             status: row.status,
             reason: row.reason,

@@ -28,7 +28,7 @@ use crate::{
         tenant::TenantId,
         time::Timestamp,
     },
-    store::deliveries::{DeliveryFilter, DeliveryRow, Standing},
+    store::deliveries::{DeliveryFilter, DeliveryRow, HeldBy, Standing},
 };
 
 /// A delivery.
@@ -49,10 +49,14 @@ pub struct DeliveryBody {
     /// filter did not want it.
     #[schema(value_type = String)]
     state: Standing,
+    /// What holds it, while it is held: `paused`, `disabled`, or `circuit` where its endpoint rests
+    /// because the last requests all failed.
+    #[schema(value_type = Option<String>)]
+    held_by: Option<HeldBy>,
     /// Of what it died.
     #[schema(value_type = Option<String>)]
     cause: Option<Cause>,
-    /// Requests that were sent so far.
+    /// Attempts so far. Probes ahead of its time are not counted.
     attempts: i64,
     /// When its event was accepted.
     #[schema(value_type = String, format = DateTime)]
@@ -74,6 +78,7 @@ impl From<DeliveryRow> for DeliveryBody {
             event_type: row.event_type,
             endpoint: row.id.endpoint,
             state: row.standing,
+            held_by: row.held_by,
             cause: row.cause,
             attempts: row.attempts,
             created_at: row.id.event.created_at(),
@@ -97,6 +102,8 @@ pub struct DeliveryDetail {
     endpoint: EndpointId,
     #[schema(value_type = String)]
     state: Standing,
+    #[schema(value_type = Option<String>)]
+    held_by: Option<HeldBy>,
     #[schema(value_type = Option<String>)]
     cause: Option<Cause>,
     #[schema(value_type = String, format = DateTime)]
@@ -180,7 +187,7 @@ impl Api {
     async fn detail(&self, row: DeliveryRow) -> Result<DeliveryDetail, ApiError> {
         let mut tx = self.store.read().await?;
         let attempts = tx.list_attempts(row.id).await?;
-        // What is held waits for a person: nobody can say until when.
+        // What is held waits for a person or a receiver: nobody can say until when.
         let forecast = match row.due_at.filter(|_| row.standing == Standing::Pending) {
             Some(due) => Some(self.forecast(&mut tx, &row, due).await?),
             None => None,
@@ -192,6 +199,7 @@ impl Api {
             event_type: row.event_type,
             endpoint: row.id.endpoint,
             state: row.standing,
+            held_by: row.held_by,
             cause: row.cause,
             created_at: row.id.event.created_at(),
             ended_at: row.ended_at,

@@ -15,8 +15,9 @@ use utoipa::ToSchema;
 use super::{
     Api,
     auth::{Manager, Reader},
+    endpoint_health::HealthBody,
     error::ApiError,
-    extract::{Body, NoBody, Params, id},
+    extract::{Body, Params, id},
     listing::{Listing, try_listing},
 };
 use crate::{
@@ -54,9 +55,15 @@ pub struct EndpointBody {
     /// Why it takes nothing, if it does not.
     #[schema(read_only)]
     state_reason: Option<String>,
+    /// Since when it is in this state.
+    #[schema(value_type = String, format = DateTime, read_only)]
+    state_since: Timestamp,
+    /// Whether what it held is being discarded. When that is done it becomes active.
+    #[schema(read_only)]
+    discarding: bool,
     /// How it is doing.
-    #[schema(value_type = Object, read_only)]
-    health: Value,
+    #[schema(read_only)]
+    health: HealthBody,
     /// Which events it wants: exact types, `order.*`, `*`.
     #[schema(required = false)]
     event_types: Vec<String>,
@@ -109,8 +116,9 @@ pub struct EndpointBody {
 }
 
 impl Api {
-    fn show_endpoint(&self, row: EndpointRow) -> Result<EndpointBody, SealError> {
+    pub(super) fn show_endpoint(&self, row: EndpointRow) -> Result<EndpointBody, SealError> {
         let settings = self.manage.open_settings(&row)?.shown();
+        let health = HealthBody::of(&row, self.settings.disable_after);
         Ok(EndpointBody {
             id: row.id,
             tenant: row.tenant.to_string(),
@@ -118,7 +126,9 @@ impl Api {
             description: settings.description,
             state: row.state,
             state_reason: row.state_reason,
-            health: serde_json::from_str(&row.health).unwrap_or_default(),
+            state_since: row.state_since,
+            discarding: row.discarding,
+            health,
             event_types: settings.event_types,
             filter: settings.filter,
             format: settings.format,
@@ -237,61 +247,4 @@ pub async fn delete(
     let id: EndpointId = id("endpoint", &endpoint)?;
     api.manage.delete_endpoint(&caller.actor, &tenant, id).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// Pause an endpoint: its deliveries are held
-#[utoipa::path(
-    post, path = "/v1/tenants/{tenant}/endpoints/{endpoint}/pause", tag = "endpoints",
-    operation_id = "pause_endpoint",
-    params(("tenant" = String, Path), ("endpoint" = String, Path)),
-    responses((status = 200, body = EndpointBody))
-)]
-pub async fn pause(
-    State(api): State<Arc<Api>>,
-    Manager(caller): Manager,
-    Path((tenant, endpoint)): Path<(String, String)>,
-    _: NoBody,
-) -> Shown {
-    let tenant = caller.tenant(&tenant)?;
-    let id = id("endpoint", &endpoint)?;
-    let row = api.manage.pause_endpoint(&caller.actor, &tenant, id).await?;
-    Ok(Json(api.show_endpoint(row)?))
-}
-
-/// Resume a paused endpoint: what was held goes out
-#[utoipa::path(
-    post, path = "/v1/tenants/{tenant}/endpoints/{endpoint}/resume", tag = "endpoints",
-    operation_id = "resume_endpoint",
-    params(("tenant" = String, Path), ("endpoint" = String, Path)),
-    responses((status = 200, body = EndpointBody))
-)]
-pub async fn resume(
-    State(api): State<Arc<Api>>,
-    Manager(caller): Manager,
-    Path((tenant, endpoint)): Path<(String, String)>,
-    _: NoBody,
-) -> Shown {
-    let tenant = caller.tenant(&tenant)?;
-    let id = id("endpoint", &endpoint)?;
-    let row = api.manage.resume_endpoint(&caller.actor, &tenant, id).await?;
-    Ok(Json(api.show_endpoint(row)?))
-}
-
-/// Enable a disabled endpoint: what waited goes out
-#[utoipa::path(
-    post, path = "/v1/tenants/{tenant}/endpoints/{endpoint}/enable", tag = "endpoints",
-    operation_id = "enable_endpoint",
-    params(("tenant" = String, Path), ("endpoint" = String, Path)),
-    responses((status = 200, body = EndpointBody))
-)]
-pub async fn enable(
-    State(api): State<Arc<Api>>,
-    Manager(caller): Manager,
-    Path((tenant, endpoint)): Path<(String, String)>,
-    _: NoBody,
-) -> Shown {
-    let tenant = caller.tenant(&tenant)?;
-    let id = id("endpoint", &endpoint)?;
-    let row = api.manage.enable_endpoint(&caller.actor, &tenant, id).await?;
-    Ok(Json(api.show_endpoint(row)?))
 }

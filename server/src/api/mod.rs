@@ -11,6 +11,8 @@ mod batch;
 mod deliveries;
 mod docs;
 mod emit;
+mod endpoint_health;
+mod endpoint_state;
 mod endpoints;
 mod error;
 mod event_types;
@@ -37,7 +39,10 @@ pub use openapi::document;
 
 use self::{auth::KnownKeys, error::ApiError};
 use crate::{
-    domain::retry::{Jitter, RetrySchedule},
+    domain::{
+        health::HealthRules,
+        retry::{Jitter, RetrySchedule},
+    },
     manage::Manage,
     store::Store,
     telemetry::metrics::Metrics,
@@ -56,6 +61,8 @@ pub struct ApiSettings {
     pub schedule: RetrySchedule,
     /// The part of a pause that chance may add.
     pub jitter: Jitter,
+    /// Without a success for so long, an endpoint is disabled.
+    pub disable_after: Duration,
     /// How long `POST …/test` waits for the receiver.
     pub test_wait: Duration,
 }
@@ -68,6 +75,7 @@ impl Default for ApiSettings {
             serves_metrics: true,
             schedule: RetrySchedule::default(),
             jitter: Jitter::default(),
+            disable_after: HealthRules::default().disable_after,
             test_wait: Duration::from_secs(32),
         }
     }
@@ -131,9 +139,10 @@ fn routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(tenants::show, tenants::put, tenants::update, tenants::delete))
         .routes(routes!(endpoints::list, endpoints::create))
         .routes(routes!(endpoints::show, endpoints::update, endpoints::delete))
-        .routes(routes!(endpoints::pause))
-        .routes(routes!(endpoints::resume))
-        .routes(routes!(endpoints::enable))
+        .routes(routes!(endpoint_state::pause))
+        .routes(routes!(endpoint_state::resume))
+        .routes(routes!(endpoint_state::enable))
+        .routes(routes!(endpoint_state::probe))
         .routes(routes!(test_endpoint::test))
         .routes(routes!(secrets::list, secrets::create))
         .routes(routes!(secrets::rotate))

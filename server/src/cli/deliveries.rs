@@ -14,7 +14,7 @@ use super::{
 };
 
 const LIST: &[Column] =
-    columns!["id", "state", "cause", "type", "endpoint", "attempts", "next_attempt_at"];
+    columns!["id", "state", "held_by", "cause", "type", "endpoint", "attempts", "next_attempt_at"];
 /// What a command on one delivery shows of it.
 pub const ONE: &[Column] = columns![
     "id",
@@ -23,6 +23,7 @@ pub const ONE: &[Column] = columns![
     "type",
     "endpoint",
     "state",
+    "held_by",
     "cause",
     "created_at",
     "next_attempt_at",
@@ -30,7 +31,7 @@ pub const ONE: &[Column] = columns![
     "gives_up_at",
 ];
 const ATTEMPTS: &[Column] =
-    columns!["number", "at", "outcome", "status", "reason", "took_ms", "error"];
+    columns!["number", "at", "outcome", "probe", "status", "reason", "took_ms", "error"];
 
 /// List, show, follow, hasten and cancel deliveries
 #[derive(clap::Args)]

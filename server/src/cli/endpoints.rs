@@ -16,13 +16,29 @@ use super::{
     tenants::note_more,
 };
 
-const LIST: &[Column] = columns!["id", "state", "url", "event_types", "description"];
+const LIST: &[Column] = columns![
+    "id",
+    "state",
+    "health.state",
+    "health.circuit.state",
+    "url",
+    "event_types",
+    "description"
+];
 const ONE: &[Column] = columns![
     "id",
     "tenant",
     "url",
     "state",
-    "health",
+    "state_reason",
+    "health.state",
+    "health.since",
+    "health.reason",
+    "health.last_success_at",
+    "health.last_failure_at",
+    "health.disables_at",
+    "health.circuit.state",
+    "health.circuit.next_probe_at",
     "description",
     "event_types",
     "filter",
@@ -42,7 +58,7 @@ const ONE: &[Column] = columns![
     "secret",
 ];
 
-/// List, show, create, update, pause, resume, enable, test and delete endpoints
+/// List, show, create, update, pause, resume, enable, probe, test and delete endpoints
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  snaphook endpoints create acme --url https://acme.example/hooks \
@@ -90,7 +106,15 @@ enum Action {
     /// Send again, beginning with what was held
     Resume(Which),
     /// Use a disabled endpoint again, beginning with what was held
-    Enable(Which),
+    Enable {
+        #[command(flatten)]
+        which: Which,
+        /// What becomes of what was held: send or discard
+        #[arg(long, value_name = "WHAT", default_value = "send", value_parser = ["send", "discard"])]
+        held: String,
+    },
+    /// Attempt what waits longest now, although the endpoint rests after failures
+    Probe(Which),
     /// Send a signed test event now and show what came back
     Test(Which),
     /// Delete an endpoint; what waits for it is canceled
@@ -141,13 +165,17 @@ pub async fn run(args: Args) -> anyhow::Result<Exit> {
             output.one(ONE, &client.send(Method::PATCH, &at, &body).await?)?;
         }
         Action::Pause(which) => {
-            switch(&client, find(&which).await?.url(&["pause"]), &mut output).await?;
+            switch(&client, find(&which).await?.url(&["pause"]), json!({}), &mut output).await?;
         }
         Action::Resume(which) => {
-            switch(&client, find(&which).await?.url(&["resume"]), &mut output).await?;
+            switch(&client, find(&which).await?.url(&["resume"]), json!({}), &mut output).await?;
         }
-        Action::Enable(which) => {
-            switch(&client, find(&which).await?.url(&["enable"]), &mut output).await?;
+        Action::Enable { which, held } => {
+            let (at, body) = (find(&which).await?.url(&["enable"]), json!({ "held": held }));
+            switch(&client, at, body, &mut output).await?;
+        }
+        Action::Probe(which) => {
+            switch(&client, find(&which).await?.url(&["probe"]), json!({}), &mut output).await?;
         }
         Action::Test(which) => {
             let at = find(&which).await?.url(&["test"]);
@@ -162,8 +190,8 @@ pub async fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-async fn switch(client: &Client, at: Url, output: &mut Output) -> anyhow::Result<()> {
-    output.one(ONE, &client.send(Method::POST, &at, &json!({})).await?)
+async fn switch(client: &Client, at: Url, body: Value, output: &mut Output) -> anyhow::Result<()> {
+    output.one(ONE, &client.send(Method::POST, &at, &body).await?)
 }
 
 fn body(url: Option<String>, fields: EndpointFields) -> anyhow::Result<Value> {

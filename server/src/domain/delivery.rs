@@ -87,6 +87,20 @@ pub fn settle(
     }
 }
 
+/// What happens after a probe ahead of its time, of a delivery that is due at `due`: whether it has
+/// arrived or ended, or else nothing, for its ladder does not count it.
+pub fn settle_probe(outcome: Outcome, due: Timestamp, now: Timestamp) -> Next {
+    match outcome {
+        Outcome::Delivered => Next::Delivered,
+        Outcome::Gone => Next::Dead(Cause::Gone),
+        Outcome::Refused => Next::Dead(Cause::Refused),
+        Outcome::Blocked => Next::Retry { due },
+        Outcome::Failed { retry_after, .. } => {
+            Next::Retry { due: due.max(now + retry_after.unwrap_or_default()) }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -120,6 +134,23 @@ mod tests {
         ] {
             let next = settle(rung, outcome, &RetrySchedule::default(), Jitter::NONE, NOW, 0);
             assert_eq!(next, expected, "{why}");
+        }
+    }
+
+    #[test]
+    fn a_probe_ahead_of_its_time_moves_no_ladder() {
+        let (due, hour) = (NOW + Duration::from_mins(30), Duration::from_hours(1));
+        let asked = |pause| Outcome::Failed { retry_after: Some(pause), slow: false };
+        for (outcome, expected, why) in [
+            (Outcome::Delivered, Next::Delivered, "it has arrived"),
+            (Outcome::Gone, Next::Dead(Cause::Gone), "never again"),
+            (Outcome::Refused, Next::Dead(Cause::Refused), "not this one"),
+            (Outcome::Blocked, Next::Retry { due }, "as it was"),
+            (FAILED, Next::Retry { due }, "as it was"),
+            (asked(Duration::from_secs(9)), Next::Retry { due }, "never sooner"),
+            (asked(hour), Next::Retry { due: NOW + hour }, "the receiver asked for more"),
+        ] {
+            assert_eq!(settle_probe(outcome, due, NOW), expected, "{why}");
         }
     }
 

@@ -15,11 +15,12 @@ use super::{
 use crate::{
     domain::{
         attempt::Mark,
-        delivery::{Cause, Next, settle},
+        delivery::{Cause, Next, settle, settle_probe},
         event::Event,
         format::EventView,
         id::DeliveryId,
         outcome::{Outcome, Plain, Reason, classify},
+        signal::Signal,
         time::Timestamp,
     },
     store::{Finished, Row},
@@ -39,6 +40,8 @@ pub struct Job {
     pub check: Check,
     /// Of the lease that it was taken under.
     pub epoch: i64,
+    /// Whether it probes an open circuit. Ahead of its time, its ladder does not count it.
+    pub probe: bool,
 }
 
 /// An attempt that is over, and what the lanes should know of it.
@@ -46,6 +49,8 @@ pub struct Job {
 pub struct Done {
     /// What to write.
     pub finished: Finished,
+    /// What it says of the endpoint.
+    pub signal: Signal,
     /// The receiver asked that all requests wait until then, or is gone.
     pub slow_until: Option<Timestamp>,
     /// Of the lease that the job was taken under.
@@ -62,7 +67,8 @@ const GONE_PAUSE: Duration = Duration::from_secs(3);
 
 impl Job {
     fn done(&self, finished: Finished) -> Done {
-        Done { finished, slow_until: None, epoch: self.epoch, payload_bytes: self.payload_bytes() }
+        let (epoch, payload_bytes) = (self.epoch, self.payload_bytes());
+        Done { finished, signal: Signal::Silent, slow_until: None, epoch, payload_bytes }
     }
 
     /// What it holds in memory while it is under way.
@@ -101,7 +107,7 @@ impl Engine {
         finished.due_at = now + Duration::from_mins(1);
         (finished.sent, finished.counted) = (true, true);
         finished.reason = Some(Plain::Internal.name());
-        job.done(finished)
+        Done { signal: Signal::Unclear, ..job.done(finished) }
     }
 
     /// Prepares and sends. What cannot be prepared fails as if it had been sent.
@@ -153,7 +159,12 @@ impl Engine {
         };
         let rung = u32::try_from(job.row.rung).unwrap_or(u32::MAX);
         let (jitter, chance) = (self.settings.jitter, self.world.random());
-        let next = settle(rung, outcome, &endpoint.schedule, jitter, now, chance);
+        let ahead = job.probe && job.row.due_at > started_at;
+        let next = if ahead {
+            settle_probe(outcome, job.row.due_at, now)
+        } else {
+            settle(rung, outcome, &endpoint.schedule, jitter, now, chance)
+        };
         let (mark, cause, due_at) = match next {
             Next::Retry { due } => (Mark::Retry, None, due),
             Next::Delivered => (Mark::Delivered, None, now),
@@ -162,6 +173,8 @@ impl Engine {
         let url = endpoint.ready.as_ref().map_or("", |ready| ready.url());
         let detail = Detail::of(url, &self.settings.node, sent).to_json();
         let response = sent.result.as_ref().ok();
+        let status = response.map(|response| response.status);
+        let failure = sent.result.as_ref().err().map(|error| error.reason);
         self.metrics.attempt(reason.unwrap_or("delivered"), sent.timings.total);
         if let Err(SendError { reason: Reason::Blocked(verdict), .. }) = &sent.result {
             self.metrics.guard_refusal(verdict.name());
@@ -171,16 +184,17 @@ impl Engine {
         }
         Done {
             slow_until: slow_until(outcome, now),
+            signal: Signal::of(outcome, status, failure),
             ..job.done(Finished {
                 row: job.row.clone(),
                 mark,
                 cause,
                 due_at,
                 sent: true,
-                counted: true,
+                counted: !ahead,
                 started_at,
                 took: sent.timings.total,
-                status: response.map(|response| response.status),
+                status,
                 reason,
                 detail,
                 response: response.map(|response| response.body.clone()).filter(|b| !b.is_empty()),

@@ -8,13 +8,7 @@ use tokio::sync::mpsc;
 
 use super::{Engine, attempt::Done};
 use crate::{
-    domain::{
-        attempt::Mark,
-        delivery::Cause,
-        delivery::State,
-        endpoint_state::EndpointState,
-        id::{DeliveryId, EndpointId},
-    },
+    domain::{attempt::Mark, delivery::Cause, delivery::State, id::DeliveryId},
     store::{Completion, Dialect, Finished, StoreError},
 };
 
@@ -85,31 +79,6 @@ impl Engine {
             Mark::Retry | Mark::Filtered | Mark::Late => return,
         };
         self.metrics.delivery_ended(state.name(), finished.cause.map_or("", Cause::name));
-    }
-
-    /// After a 410 nobody is to hear of this endpoint again until its owner enables it.
-    pub async fn disable_gone(&self, finished: &[Finished]) -> Result<(), StoreError> {
-        let gone = finished.iter().filter(|one| one.cause == Some(Cause::Gone));
-        for endpoint in gone.map(|one| one.row.endpoint_id) {
-            self.disable(endpoint, "the receiver answered 410 Gone").await?;
-        }
-        Ok(())
-    }
-
-    async fn disable(&self, endpoint: EndpointId, reason: &str) -> Result<(), StoreError> {
-        let mut tx = self.store.begin_engine().await?;
-        tx.lock_configuration().await?;
-        let row = tx.find_endpoint(endpoint).await?;
-        let Some(mut row) = row.filter(|row| row.state != EndpointState::Disabled) else {
-            return tx.rollback().await;
-        };
-        row.state = EndpointState::Disabled;
-        row.state_reason = Some(reason.to_owned());
-        row.updated_at = self.now();
-        tx.update_endpoint(&mut row).await?;
-        tx.commit().await?;
-        tracing::warn!(%endpoint, "disabled: {reason}");
-        Ok(())
     }
 
     /// Writes a batch, however long that takes. Only what the database will never take is left

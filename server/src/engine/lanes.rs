@@ -4,8 +4,14 @@
 //! next of those that stayed in the database is due. Turns go round over tenants, then over each
 //! tenant's lanes, one row a turn, so that no backlog stands in another's way. Rows over a
 //! ring's size are parked: they wait in the database, where they cost nothing.
+//!
+//! Here: whose turn it is. How rows come in is `intake`, what attempts tell is `results`.
 
+mod forget;
+mod intake;
 mod lane;
+mod results;
+mod ring;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -15,10 +21,19 @@ use std::{
     time::Duration,
 };
 
-pub use self::lane::LaneSettings;
-use self::{lane::Lane, turns::Turns};
+pub use self::{
+    intake::{Offer, Order, Read},
+    lane::LaneSettings,
+    results::Report,
+};
+use self::{
+    lane::{Lane, Stand},
+    turns::Rounds,
+};
 use crate::{
     domain::{
+        circuit::CircuitRules,
+        health::{Health, HealthRules},
         id::{EndpointId, EventId},
         time::Timestamp,
     },
@@ -31,54 +46,67 @@ const SLOW: Duration = Duration::from_secs(2);
 /// Rows in all rings together beyond which each lane keeps one only: ids, some 200 bytes each.
 const ROWS_MAX: usize = 16_384;
 
-/// What to do with a fresh row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offer {
-    /// It is in its ring now.
-    Taken,
-    /// It was here already.
-    Known,
-    /// Its lane is full, held or unknown: it is to be parked.
-    Park,
-}
+/// A clock that goes back by more was set; less is what keeps it in step with the database's.
+const SET_BACK: Duration = Duration::from_secs(1);
 
 /// All lanes of the shards that are ours.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Lanes {
     by_endpoint: HashMap<EndpointId, Lane>,
     known: HashSet<(EventId, EndpointId)>,
-    turns: Turns,
-    /// Lanes that have something parked, by when it is due.
+    rounds: Rounds,
+    /// Lanes that have rows here and wait, by when they may go on.
+    waiting: BTreeSet<(Timestamp, EndpointId)>,
+    /// Lanes that have something parked, by when it is to be read.
     parked: BTreeSet<(Timestamp, EndpointId)>,
+    /// Shards of which it is not certain that all fresh rows were seen: nothing ordered goes.
+    unread: HashSet<i16>,
+    /// Rows that left the memory and may be fresh in the database: to be parked there.
+    left: Vec<Row>,
+    /// Endpoints whose health is to be written.
+    changed: BTreeSet<EndpointId>,
+    /// Endpoints that failed for too long.
+    given_up: Vec<EndpointId>,
     rows: usize,
     in_flight: usize,
     slow_in_flight: usize,
     slots: usize,
+    health: HealthRules,
+    circuit: CircuitRules,
+    last_look: Timestamp,
+    tickets: u64,
 }
 
 impl Lanes {
     /// For at most `slots` requests at once, over all endpoints.
-    pub fn new(slots: usize) -> Self {
-        Self {
-            by_endpoint: HashMap::new(),
-            known: HashSet::new(),
-            turns: Turns::default(),
-            parked: BTreeSet::new(),
-            rows: 0,
-            in_flight: 0,
-            slow_in_flight: 0,
-            slots,
-        }
+    pub fn new(slots: usize, health: HealthRules, circuit: CircuitRules) -> Self {
+        Self { slots, health, circuit, ..Self::default() }
     }
 
-    /// Takes an endpoint's settings, new or changed. When it is held, its rows leave the memory:
-    /// they wait in the database, the fresh ones to be found by the sweep.
+    /// Takes an endpoint's settings, new or changed. When it is held, its rows are to leave the
+    /// memory, by [`Lanes::clear`]: they wait in the database.
     pub fn set(&mut self, endpoint: EndpointId, settings: LaneSettings) {
         let lane = self.by_endpoint.entry(endpoint).or_insert_with(|| Lane::new(settings.clone()));
         lane.cap = if settings.cap == lane.settings.cap { lane.cap } else { settings.cap };
+        let reorder = settings.ordered != lane.settings.ordered;
         lane.settings = settings;
-        let due = lane.parked_due;
-        self.set_parked(endpoint, due);
+        if reorder {
+            self.empty(endpoint);
+        }
+        self.stand_aside(endpoint);
+        self.file(endpoint);
+        self.give_turn(endpoint);
+    }
+
+    /// Takes what is on record of an endpoint's health: it is new here, or begins anew.
+    pub fn set_health(&mut self, endpoint: EndpointId, health: Health) {
+        let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return };
+        lane.health = health;
+        self.changed.remove(&endpoint);
+        if self.by_endpoint[&endpoint].is_open() {
+            self.empty(endpoint);
+        }
+        self.file(endpoint);
         self.give_turn(endpoint);
     }
 
@@ -87,250 +115,77 @@ impl Lanes {
         self.by_endpoint.contains_key(&endpoint)
     }
 
-    /// Offers a fresh row.
-    pub fn offer(&mut self, row: Row, now: Timestamp) -> Offer {
-        let pair = (row.event_id, row.endpoint_id);
-        if self.known.contains(&pair) {
-            return Offer::Known;
-        }
-        let crowded = self.rows >= ROWS_MAX;
-        let Some(lane) = self.by_endpoint.get_mut(&row.endpoint_id) else { return Offer::Park };
-        // What is parked and due came earlier; it goes first.
-        let behind = lane.parked_due.is_some_and(|due| due <= now);
-        if lane.settings.held || behind || lane.ring.len() >= lane.ring_size(crowded) {
-            return Offer::Park;
-        }
-        lane.ring.push_back(row);
-        self.rows += 1;
-        self.known.insert(pair);
-        self.give_turn(pair.1);
-        Offer::Taken
-    }
-
-    /// Takes note that rows were parked, the soonest of them due then.
-    pub fn park(&mut self, endpoint: EndpointId, due: Timestamp) {
-        let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return };
-        if lane.parked_due.is_none_or(|soonest| due < soonest) {
-            self.set_parked(endpoint, Some(due));
-        }
-    }
-
-    /// The lanes of which to read what is parked, and how many rows of each: those that are due
-    /// and run low. What is here is read along each time, so a lane is not read for every row.
-    pub fn to_read(&self, now: Timestamp, most: usize) -> Vec<(i16, EndpointId, usize)> {
-        let crowded = self.rows >= ROWS_MAX;
-        let due = self.parked.range(..=(now, EndpointId(i64::MAX)));
-        due.filter_map(|(_, endpoint)| {
-            let lane = &self.by_endpoint[endpoint];
-            let room = lane.room(crowded);
-            // What is here lies in the same table and is read along, and one row more tells
-            // when the next is due.
-            let limit = lane.ring.len() + lane.in_flight + lane.shelved + room + 1;
-            let may_go = lane.runs_low(crowded) && lane.rests_until <= now;
-            may_go.then_some((lane.settings.shard, *endpoint, limit))
-        })
-        .take(most)
-        .collect()
-    }
-
-    /// Takes what a lane's read gave, the soonest first; `limit` is what was asked for.
-    pub fn fill(&mut self, endpoint: EndpointId, rows: Vec<Row>, limit: usize, now: Timestamp) {
-        let crowded = self.rows >= ROWS_MAX;
-        let exhausted = rows.len() < limit;
-        let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return };
-        let mut next_due = None;
-        let mut last_due = now;
-        for row in rows {
-            let pair = (row.event_id, row.endpoint_id);
-            last_due = row.due_at;
-            if self.known.contains(&pair) {
-                continue;
-            }
-            if row.due_at > now || lane.ring.len() >= lane.ring_size(crowded) {
-                next_due = Some(row.due_at);
-                break;
-            }
-            lane.ring.push_back(row);
-            self.rows += 1;
-            self.known.insert(pair);
-        }
-        let unread = (!exhausted).then_some(last_due);
-        self.set_parked(endpoint, next_due.or(unread));
-        self.give_turn(endpoint);
+    /// Says of which shards it is not certain that all fresh rows were seen. A lane that keeps an
+    /// order must not begin with what was parked while an earlier row is still to be found.
+    pub fn set_unread(&mut self, shards: impl Iterator<Item = i16>) {
+        self.unread.clear();
+        self.unread.extend(shards);
     }
 
     /// Takes up to `most` rows whose turn it is. Each is in flight until it is given back by
     /// [`Lanes::finish`].
     pub fn next(&mut self, now: Timestamp, most: usize) -> Vec<Row> {
+        self.wake(now);
         let mut taken = Vec::new();
-        // Each lane that cannot go now is looked at once a call, then stays out of turn.
-        let mut waiting = Vec::new();
+        // Each lane that cannot go now is looked at once a call.
+        let mut stopped = Vec::new();
         while taken.len() < most && self.in_flight < self.slots {
-            let Some(endpoint) = self.turns.pop() else { break };
-            let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { continue };
-            lane.in_turn = false;
-            if lane.settings.held || lane.in_flight >= lane.cap {
-                continue;
-            }
             // Slow receivers never take more than half the slots.
-            if lane.rests_until > now || (lane.slow && self.slow_in_flight >= self.slots / 2) {
-                waiting.push(endpoint);
+            let room_for_slow = self.slow_in_flight < (self.slots / 2).max(1);
+            let Some((endpoint, ticket)) = self.rounds.pop(room_for_slow) else { break };
+            let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { continue };
+            if lane.stand != Stand::InTurn(ticket) {
                 continue;
             }
-            let Some(row) = lane.ring.pop_front() else { continue };
+            lane.stand = Stand::Nowhere;
+            if !lane.is_ready() {
+                continue;
+            }
+            let goes_at = lane.goes_at(now);
+            if goes_at > now {
+                lane.stand = Stand::Until(goes_at);
+                self.waiting.insert((goes_at, endpoint));
+                continue;
+            }
+            let unread = lane.settings.ordered && self.unread.contains(&lane.settings.shard);
+            if unread || (lane.slow && !room_for_slow) {
+                stopped.push(endpoint);
+                continue;
+            }
+            let Some(row) = lane.ring.pop() else { continue };
+            if let Some(rate) = lane.settings.rate {
+                lane.pace.take(rate, now);
+            }
             lane.in_flight += 1;
             self.slow_in_flight += usize::from(lane.slow);
             self.in_flight += 1;
             self.rows -= 1;
             taken.push(row);
+            self.file(endpoint);
             self.give_turn(endpoint);
         }
-        for endpoint in waiting {
+        for endpoint in stopped {
             self.give_turn(endpoint);
         }
         taken
     }
 
-    /// Gives a row back: its attempt is over. `due` when it stays in the queue.
-    pub fn finish(&mut self, row: &Row, due: Option<Timestamp>, took: Duration, success: bool) {
-        self.known.remove(&(row.event_id, row.endpoint_id));
-        self.free(row, took, success);
-        if let Some(due) = due {
-            self.park(row.endpoint_id, due);
-        }
+    /// Whether a row that was taken is the probe of an open circuit.
+    pub fn is_probe(&self, row: &Row) -> bool {
+        let lane = self.by_endpoint.get(&row.endpoint_id);
+        lane.is_some_and(|lane| lane.probe == Some(row.event_id))
     }
 
-    /// Frees the slot of a row that must not go again from here, as nobody could record that it
-    /// went. Its next owner sends it once more.
-    pub fn shelve(&mut self, row: &Row) {
-        if let Some(lane) =
-            self.by_endpoint.get_mut(&row.endpoint_id).filter(|lane| lane.in_flight > 0)
-        {
-            lane.shelved += 1;
-            self.free(row, Duration::ZERO, false);
-        }
-    }
-
-    fn free(&mut self, row: &Row, took: Duration, success: bool) {
-        let Some(lane) = self.by_endpoint.get_mut(&row.endpoint_id) else { return };
-        if lane.in_flight == 0 {
-            return; // the shard was lost and taken again in between
-        }
-        lane.in_flight -= 1;
-        self.in_flight -= 1;
-        self.slow_in_flight = self.slow_in_flight.saturating_sub(usize::from(lane.slow));
-        let slow = took > SLOW;
-        if slow != lane.slow {
-            lane.slow = slow;
-            let others = lane.in_flight;
-            self.slow_in_flight = if slow {
-                self.slow_in_flight + others
-            } else {
-                self.slow_in_flight.saturating_sub(others)
-            };
-        }
-        if success {
-            lane.cap = (lane.cap + 1).min(lane.settings.cap);
-        }
-        self.give_turn(row.endpoint_id);
-    }
-
-    /// Gives a row back to the front of its ring: its attempt did not take place.
-    pub fn put_back(&mut self, row: Row) {
-        let endpoint = row.endpoint_id;
-        let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return };
-        lane.in_flight = lane.in_flight.saturating_sub(1);
-        self.in_flight = self.in_flight.saturating_sub(1);
-        self.slow_in_flight = self.slow_in_flight.saturating_sub(usize::from(lane.slow));
-        lane.ring.push_front(row);
-        self.rows += 1;
-        self.give_turn(endpoint);
-    }
-
-    /// The receiver asks for less: nothing goes before `until`, then half as much at once.
-    pub fn slow_down(&mut self, endpoint: EndpointId, until: Timestamp) {
-        let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return };
-        lane.rests_until = lane.rests_until.max(until);
-        lane.cap = (lane.cap / 2).max(1);
-    }
-
-    /// Somebody changed the lane or its endpoint: read it anew, and rest no longer for what the
-    /// receiver said before.
-    pub fn look(&mut self, endpoint: EndpointId) {
-        let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return };
-        lane.rests_until = Timestamp::default();
-        self.park(endpoint, Timestamp(0));
-    }
-
-    /// Forgets a row that waits in its ring. False when it is in flight or not here.
-    pub fn let_go(&mut self, event: EventId, endpoint: EndpointId) -> bool {
-        let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return false };
-        let Some(place) = lane.ring.iter().position(|row| row.event_id == event) else {
-            return false;
-        };
-        lane.ring.remove(place);
-        self.rows -= 1;
-        self.known.remove(&(event, endpoint));
-        true
-    }
-
-    /// Forgets all rows of an endpoint that wait here, and gives them.
-    pub fn clear(&mut self, endpoint: EndpointId) -> Vec<Row> {
-        let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return Vec::new() };
-        let rows: Vec<Row> = lane.ring.drain(..).collect();
-        self.rows -= rows.len();
-        for row in &rows {
-            self.known.remove(&(row.event_id, row.endpoint_id));
-        }
-        rows
-    }
-
-    /// Forgets a shard that is not ours any more. What is in flight finishes late.
-    pub fn remove_shard(&mut self, shard: i16) {
-        let ours = |lane: &Lane| lane.settings.shard == shard;
-        let gone =
-            self.by_endpoint.iter().filter(|(_, lane)| ours(lane)).map(|(endpoint, _)| *endpoint);
-        self.remove_all(gone.collect());
-    }
-
-    /// Forgets an endpoint that is no more. False while it has requests under way.
-    pub fn remove(&mut self, endpoint: EndpointId) -> bool {
-        let busy = self.by_endpoint.get(&endpoint).is_some_and(|lane| lane.in_flight > 0);
-        if !busy {
-            self.remove_all(vec![endpoint]);
-        }
-        !busy
-    }
-
-    fn remove_all(&mut self, gone: Vec<EndpointId>) {
-        if gone.is_empty() {
-            return;
-        }
-        for endpoint in gone {
-            self.clear(endpoint);
-            self.set_parked(endpoint, None);
-            if let Some(lane) = self.by_endpoint.remove(&endpoint) {
-                self.in_flight -= lane.in_flight;
-                self.slow_in_flight -= if lane.slow { lane.in_flight } else { 0 };
-            }
-        }
-        let lanes = &self.by_endpoint;
-        self.known.retain(|(_, endpoint)| lanes.contains_key(endpoint));
-        self.turns.retain(|endpoint| lanes.contains_key(&endpoint));
-    }
-
-    /// When the next parked row is due, or a lane has rested.
+    /// When the next parked row is to be read, or a lane may go on.
     pub fn next_at(&self, now: Timestamp) -> Option<Timestamp> {
-        let resting =
-            self.by_endpoint.values().filter(|lane| lane.in_turn && lane.rests_until > now);
-        let mut soonest = resting.map(|lane| lane.rests_until).min();
+        let mut soonest = self.waiting.first().map(|(until, _)| *until);
         let crowded = self.rows >= ROWS_MAX;
         for (due, endpoint) in &self.parked {
             if soonest.is_some_and(|soonest| soonest <= *due) {
                 break;
             }
             let lane = &self.by_endpoint[endpoint];
-            if *due > now || lane.runs_low(crowded) {
+            if *due > now || self.may_be_read(lane, crowded) {
                 let at = (*due).max(lane.rests_until);
                 soonest = Some(soonest.map_or(at, |soonest| soonest.min(at)));
             }
@@ -348,23 +203,88 @@ impl Lanes {
         self.rows
     }
 
-    fn set_parked(&mut self, endpoint: EndpointId, due: Option<Timestamp>) {
+    /// Rows that left the memory since the last call, to be parked.
+    pub fn take_left(&mut self) -> Vec<Row> {
+        std::mem::take(&mut self.left)
+    }
+
+    /// The health of endpoints in which something changed since the last call.
+    pub fn take_changed(&mut self) -> Vec<(EndpointId, Health)> {
+        let changed = std::mem::take(&mut self.changed);
+        let health = |endpoint| Some((endpoint, self.by_endpoint.get(&endpoint)?.health.clone()));
+        changed.into_iter().filter_map(health).collect()
+    }
+
+    /// Says that an endpoint's health could not be written yet.
+    pub fn change_again(&mut self, endpoint: EndpointId) {
+        self.changed.insert(endpoint);
+    }
+
+    /// Endpoints that failed for too long, since the last call, each with its last reason.
+    pub fn take_given_up(&mut self) -> Vec<(EndpointId, Option<String>)> {
+        let given_up = std::mem::take(&mut self.given_up);
+        let reason = |endpoint| {
+            Some((endpoint, self.by_endpoint.get(&endpoint)?.health.last_reason.clone()))
+        };
+        given_up.into_iter().filter_map(reason).collect()
+    }
+
+    /// Gives their turns to lanes that have waited long enough.
+    fn wake(&mut self, now: Timestamp) {
+        if now + SET_BACK < self.last_look {
+            self.turn_back(self.last_look.since(now));
+        }
+        self.last_look = now;
+        while let Some((until, endpoint)) =
+            self.waiting.first().copied().filter(|(until, _)| *until <= now)
+        {
+            self.waiting.remove(&(until, endpoint));
+            if let Some(lane) = self.by_endpoint.get_mut(&endpoint) {
+                lane.stand = Stand::Nowhere;
+            }
+            self.give_turn(endpoint);
+        }
+    }
+
+    /// The clock was set back: whoever waits must not wait for longer because of it.
+    fn turn_back(&mut self, by: Duration) {
+        let endpoints: Vec<EndpointId> = self.by_endpoint.keys().copied().collect();
+        for endpoint in endpoints {
+            let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { continue };
+            lane.rests_until = lane.rests_until - by;
+            lane.health.circuit.turn_back(by);
+            self.stand_aside(endpoint);
+            self.file(endpoint);
+            self.give_turn(endpoint);
+        }
+    }
+
+    /// Files a lane anew among those that are to be read.
+    fn file(&mut self, endpoint: EndpointId) {
         let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return };
-        if let Some(before) = lane.parked_due {
+        let at = lane.reads_at();
+        if let Some(before) = lane.filed.filter(|before| Some(*before) != at) {
             self.parked.remove(&(before, endpoint));
         }
-        lane.parked_due = due;
-        // What is held is not due, however long it waits.
-        self.parked.extend(due.filter(|_| !lane.settings.held).map(|due| (due, endpoint)));
+        lane.filed = at;
+        self.parked.extend(at.map(|at| (at, endpoint)));
+    }
+
+    /// Lets a lane that waits for a time look again whether it must.
+    fn stand_aside(&mut self, endpoint: EndpointId) {
+        let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return };
+        if let Stand::Until(until) = lane.stand {
+            self.waiting.remove(&(until, endpoint));
+            lane.stand = Stand::Nowhere;
+        }
     }
 
     fn give_turn(&mut self, endpoint: EndpointId) {
         let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return };
-        let ready = !lane.settings.held && lane.in_flight < lane.cap && !lane.ring.is_empty();
-        if !ready || lane.in_turn {
-            return;
+        if lane.is_ready() && lane.stand == Stand::Nowhere {
+            self.tickets += 1;
+            lane.stand = Stand::InTurn(self.tickets);
+            self.rounds.push(lane.slow, &lane.settings.tenant, (endpoint, self.tickets));
         }
-        lane.in_turn = true;
-        self.turns.push(&lane.settings.tenant, endpoint);
     }
 }

@@ -20,6 +20,7 @@ use crate::{
         endpoint_state::EndpointState,
         filter::Filter,
         final_statuses::FinalStatuses,
+        health::Health,
         id::EndpointId,
         outcome::Plain,
         retry::RetrySchedule,
@@ -44,8 +45,16 @@ pub struct LiveEndpoint {
     pub filter: Option<Filter>,
     /// What the lanes know of it.
     pub lane: LaneSettings,
+    /// Whether it takes deliveries.
+    pub state: EndpointState,
     /// Whether it was deleted: what still waits is for the upkeep to cancel.
     pub deleted: bool,
+    /// Whether what it held is to be discarded.
+    pub discarding: bool,
+    /// The configuration's epoch as of its last change.
+    pub epoch: i64,
+    /// As it is on record. The lanes know better, but when it is new to them or begins anew.
+    pub health: Health,
 }
 
 /// Why no request can be made for an endpoint.
@@ -67,6 +76,30 @@ impl Unready {
         tracing::error!(%endpoint, "no request can be made for an endpoint: {problem}");
         let detail = "a defect or a shortage of snaphook; its log has more".to_owned();
         Self { reason: Plain::Internal, detail }
+    }
+}
+
+/// An endpoint that changed.
+pub struct Changed {
+    /// Which.
+    pub endpoint: EndpointId,
+    /// As it was.
+    pub before: Arc<LiveEndpoint>,
+    /// As it is.
+    pub live: Arc<LiveEndpoint>,
+}
+
+impl Changed {
+    /// Whether it was given up and is not any more: it begins anew.
+    pub fn is_enabled(&self) -> bool {
+        self.before.state == EndpointState::Disabled && self.live.state != EndpointState::Disabled
+    }
+
+    /// Whether it lies elsewhere now: what was learned of the old place says nothing of this one.
+    pub fn is_moved(&self) -> bool {
+        let url =
+            |live: &LiveEndpoint| live.ready.as_ref().ok().map(|ready| ready.url().to_owned());
+        url(&self.before) != url(&self.live)
     }
 }
 
@@ -115,7 +148,7 @@ impl LiveEndpoints {
         &mut self,
         engine: &Engine,
         tx: &mut Tx,
-    ) -> Result<Vec<(EndpointId, Arc<LiveEndpoint>)>, StoreError> {
+    ) -> Result<Vec<Changed>, StoreError> {
         let asked_at = engine.world.monotonic();
         let epoch = tx.config_epoch().await?;
         let mut changed = Vec::new();
@@ -129,7 +162,7 @@ impl LiveEndpoints {
                 if let Ok(ready) = &before.ready {
                     engine.world.forget(ready.url());
                 }
-                changed.push((id, live));
+                changed.push(Changed { endpoint: id, before, live });
             }
         }
         self.epoch = Some(epoch);
@@ -147,10 +180,10 @@ impl LiveEndpoints {
         self.endpoints.retain(|_, live| live.lane.shard != shard);
     }
 
-    /// Those that were deleted.
-    pub fn deleted(&self) -> Vec<(EndpointId, Arc<LiveEndpoint>)> {
-        let deleted = self.endpoints.iter().filter(|(_, live)| live.deleted);
-        deleted.map(|(endpoint, live)| (*endpoint, live.clone())).collect()
+    /// Those of which what waits is to end: they were deleted, or it is to be discarded.
+    pub fn ending(&self) -> Vec<(EndpointId, Arc<LiveEndpoint>)> {
+        let ending = self.endpoints.iter().filter(|(_, live)| live.deleted || live.discarding);
+        ending.map(|(endpoint, live)| (*endpoint, live.clone())).collect()
     }
 
     /// The configuration's epoch as of the last refresh.
@@ -175,7 +208,9 @@ impl Engine {
         let lane = LaneSettings {
             tenant: row.tenant.as_str().into(),
             shard: row.shard,
-            cap: usize::try_from(cap).unwrap_or(usize::MAX),
+            cap: if settings.ordered { 1 } else { usize::try_from(cap).unwrap_or(usize::MAX) },
+            ordered: settings.ordered,
+            rate: settings.rate_limit,
             held: row.state != EndpointState::Active || row.deleted_at.is_some(),
         };
         let final_statuses =
@@ -195,8 +230,20 @@ impl Engine {
             Ok(filter) => (ready, filter),
             Err(error) => (Err(Unready::invalid(&error)), None),
         };
-        let deleted = row.deleted_at.is_some();
-        Ok(LiveEndpoint { ready, schedule, final_statuses, filter, lane, deleted })
+        let (state, deleted, epoch) = (row.state, row.deleted_at.is_some(), row.epoch);
+        let (discarding, health) = (row.discarding && !deleted, row.health);
+        Ok(LiveEndpoint {
+            ready,
+            schedule,
+            final_statuses,
+            filter,
+            lane,
+            state,
+            deleted,
+            discarding,
+            epoch,
+            health,
+        })
     }
 
     /// Opens what is sealed. What does not open is the operator's to mend; attempts fail with the

@@ -13,6 +13,7 @@ mod attempt;
 mod completer;
 mod detail;
 mod first;
+mod giving_up;
 pub mod lanes;
 mod leases;
 mod live;

@@ -1,31 +1,28 @@
 //! The owner of shards: what it knows, and the steps by which it turns rows into jobs. Each step
 //! is a function that the worker, or a test, calls when it likes; none of them sends anything.
 
+mod fetch;
+mod outcomes;
 mod shards;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::{
     Engine,
-    attempt::{Done, Job},
-    detail::Detail,
+    attempt::Job,
     first::Check,
-    lanes::{Lanes, Offer},
+    lanes::Lanes,
     leases::Leases,
     live::{LiveEndpoint, LiveEndpoints},
-    scans::{AllScans, BEGINNING, PAGE, Page, Place},
+    scans::AllScans,
 };
 use crate::{
     domain::{
-        attempt::Mark,
         id::{EndpointId, EventId},
         time::Timestamp,
     },
-    store::{CommandKind, Completion, Dialect, Finished, Row, StoreError, Tx},
+    store::{CommandKind, Row, StoreError, Tx},
 };
-
-/// Lanes that are read in one turn, so that a turn stays short.
-const LANES_A_TURN: usize = 64;
 
 /// How often the lanes in the database are listed anew. Rows get there by us alone, or with a
 /// command; this is for what a broken connection kept from us.
@@ -53,12 +50,15 @@ pub struct Owner {
     unsure: bool,
     /// By the monotonic clock: when to list the lanes again.
     lanes_at: Duration,
+    /// Endpoints whose health was not taken, as they changed meanwhile.
+    unsaved: Vec<EndpointId>,
 }
 
 impl Owner {
     /// Owns nothing yet.
     pub fn new(engine: Arc<Engine>) -> Self {
-        let lanes = Lanes::new(engine.settings.concurrency);
+        let (health, circuit) = (engine.settings.health.clone(), engine.settings.circuit);
+        let lanes = Lanes::new(engine.settings.concurrency, health, circuit);
         Self {
             engine,
             leases: Leases::default(),
@@ -71,6 +71,7 @@ impl Owner {
             first_claim: true,
             unsure: false,
             lanes_at: Duration::MAX,
+            unsaved: Vec::new(),
         }
     }
 
@@ -91,13 +92,23 @@ impl Owner {
         let engine = self.engine.clone();
         let mut tx = engine.store.read_engine().await?;
         let mut held = Vec::new();
-        for (endpoint, live) in self.live.refresh(&engine, &mut tx).await? {
+        for changed in self.live.refresh(&engine, &mut tx).await? {
+            let (endpoint, live) = (changed.endpoint, &changed.live);
             self.lanes.set(endpoint, live.lane.clone());
+            if changed.is_enabled() {
+                self.lanes.set_health(endpoint, live.health.clone());
+            }
+            if changed.is_moved() {
+                self.lanes.probe_now(endpoint, None, engine.now());
+            }
             if live.lane.held {
                 held.extend(self.lanes.clear(endpoint));
             }
             // What was parked while it was held may be due by now.
             self.lanes.park(endpoint, engine.now());
+        }
+        for endpoint in std::mem::take(&mut self.unsaved) {
+            self.lanes.change_again(endpoint);
         }
         drop(tx);
         self.park(held).await
@@ -118,12 +129,22 @@ impl Owner {
         // Whoever asked believes, once the command is gone, that the new settings are in force.
         self.refresh().await?;
         let mut tx = engine.store.read_engine().await?;
+        let now = engine.now();
         for command in &commands {
-            if command.kind == CommandKind::LetGo {
-                self.lanes.let_go(command.event, command.endpoint);
-            }
-            self.know(&mut tx, command.endpoint).await?;
-            self.lanes.look(command.endpoint);
+            let (endpoint, event) = (command.endpoint, command.event);
+            self.know(&mut tx, endpoint).await?;
+            let wanted = match command.kind {
+                CommandKind::Look => Some(event).filter(|event| event.0 > 0),
+                CommandKind::LetGo => {
+                    self.lanes.let_go(event, endpoint);
+                    None
+                }
+                CommandKind::Probe => {
+                    self.lanes.probe_now(endpoint, None, now);
+                    None
+                }
+            };
+            self.lanes.look(endpoint, wanted, now);
         }
         drop(tx);
         let mut tx = engine.store.begin_engine().await?;
@@ -140,105 +161,7 @@ impl Owner {
             && let Some(live) = self.live.load(&self.engine, tx, endpoint).await?
         {
             self.lanes.set(endpoint, live.lane.clone());
-        }
-        Ok(())
-    }
-
-    /// Reads what is due in the lanes and what is fresh. Gives how many rows came.
-    pub async fn fetch(&mut self) -> Result<usize, StoreError> {
-        let engine = self.engine.clone();
-        let (now, begun) = (engine.now(), engine.world.monotonic());
-        let mut tx = engine.store.read_engine().await?;
-        if begun >= self.lanes_at {
-            let mut shards = self.leases.shards();
-            shards.retain(|shard| !self.leaving.contains(shard));
-            self.read_lanes(&mut tx, &shards).await?;
-            self.lanes_at = begun + LANES_EVERY;
-        }
-        let before = self.lanes.waiting();
-        self.fill_rings(&mut tx, now).await?;
-        let pages = self.scans.pages(now);
-        let (back, hot): (Vec<Page>, Vec<Page>) = pages.into_iter().partition(Page::goes_back);
-        let mut surplus = Vec::new();
-        for pages in [hot, back] {
-            self.read_pages(&mut tx, &pages, now, &mut surplus).await?;
-        }
-        drop(tx);
-        engine.metrics.database("fetch", engine.world.monotonic().saturating_sub(begun));
-        let came = self.lanes.waiting().saturating_sub(before) + surplus.len();
-        self.park(surplus).await?;
-        Ok(came)
-    }
-
-    /// Fills the rings that ran low from what is parked and due.
-    async fn fill_rings(&mut self, tx: &mut Tx, now: Timestamp) -> Result<(), StoreError> {
-        let lanes = self.lanes.to_read(now, LANES_A_TURN);
-        if lanes.is_empty() {
-            return Ok(());
-        }
-        let many = |limit| i64::try_from(limit).unwrap_or(i64::MAX);
-        let asked: Vec<_> = lanes
-            .iter()
-            .map(|(shard, endpoint, limit)| (*shard, *endpoint, many(*limit)))
-            .collect();
-        let mut found: HashMap<EndpointId, Vec<Row>> = HashMap::new();
-        for row in tx.list_lane_rows(&asked).await? {
-            found.entry(row.endpoint_id).or_default().push(row);
-        }
-        for (_, endpoint, limit) in lanes {
-            let rows = found.remove(&endpoint).unwrap_or_default();
-            self.lanes.fill(endpoint, rows, limit, now);
-        }
-        Ok(())
-    }
-
-    async fn read_pages(
-        &mut self,
-        tx: &mut Tx,
-        pages: &[Page],
-        now: Timestamp,
-        surplus: &mut Vec<Row>,
-    ) -> Result<(), StoreError> {
-        if pages.is_empty() {
-            return Ok(());
-        }
-        let cursors: Vec<_> = pages.iter().map(|page| page.cursor).collect();
-        let rows = tx.list_fresh(&cursors, PAGE).await?;
-        let mut ends: HashMap<i16, (usize, Place)> = HashMap::new();
-        for row in &rows {
-            let shard = if pages[0].cursor.shard == ALL { ALL } else { row.shard };
-            let end = ends.entry(shard).or_insert((0, BEGINNING));
-            *end = (end.0 + 1, (row.event_id, row.endpoint_id));
-        }
-        for page in pages {
-            self.scans.read(page, ends.get(&page.cursor.shard).copied());
-        }
-        for row in rows {
-            self.know(tx, row.endpoint_id).await?;
-            if self.lanes.offer(row.clone(), now) == Offer::Park {
-                surplus.push(row);
-            }
-        }
-        Ok(())
-    }
-
-    /// Moves rows out of the way, into their lanes in the database.
-    async fn park(&mut self, rows: Vec<Row>) -> Result<(), StoreError> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        match self.engine.store.dialect() {
-            Dialect::Postgres => {
-                self.engine.store.read_engine().await?.park(&rows).await?;
-            }
-            Dialect::Sqlite => {
-                let mut tx = self.engine.store.begin_engine().await?;
-                tx.park(&rows).await?;
-                tx.commit().await?;
-            }
-        }
-        for row in rows {
-            self.lanes.park(row.endpoint_id, row.due_at);
+            self.lanes.set_health(endpoint, live.health.clone());
         }
         Ok(())
     }
@@ -278,7 +201,8 @@ impl Owner {
         let mut jobs = Vec::with_capacity(rows.len());
         for row in rows {
             let Some(endpoint) = self.live.get(row.endpoint_id).cloned() else {
-                self.lanes.shelve(row); // no lane is without its endpoint
+                // No lane is without its endpoint.
+                self.lanes.shelve(row, engine.now(), engine.world.random());
                 continue;
             };
             let event = events.get(&row.event_id).cloned();
@@ -297,65 +221,14 @@ impl Owner {
             match self.leases.epoch_for(row.shard, now, timeout).filter(|_| fresh) {
                 Some(epoch) => {
                     *self.under_way.entry(row.shard).or_default() += 1;
-                    leased.push(Job { row, event, endpoint, check, epoch });
+                    let probe = self.lanes.is_probe(&row);
+                    leased.push(Job { row, event, endpoint, check, epoch, probe });
                 }
                 None => self.lanes.put_back(row),
             }
         }
         leased.reverse();
         Ok(leased)
-    }
-
-    /// Takes note of what was written.
-    pub fn finish(&mut self, done: &[Done], completion: &Completion) {
-        for one in done {
-            let row = &one.finished.row;
-            if let Some(count) = self.under_way.get_mut(&row.shard) {
-                *count = count.saturating_sub(1);
-            }
-            // A result of an earlier lease says nothing about the lanes of this one.
-            if self.leases.epoch(row.shard) != Some(one.epoch) {
-                continue;
-            }
-            if completion.unwritten.contains(&one.finished.pair()) {
-                self.lanes.shelve(row);
-                continue;
-            }
-            let late = completion.late.contains(&one.finished.pair());
-            let due = match one.finished.mark {
-                Mark::Retry if !late => Some(one.finished.due_at),
-                _ if late => Some(Timestamp(0)),
-                _ => None,
-            };
-            let success = one.finished.mark == Mark::Delivered;
-            self.lanes.finish(row, due, one.finished.took, success);
-            if let Some(until) = one.slow_until {
-                self.lanes.slow_down(row.endpoint_id, until);
-            }
-        }
-    }
-
-    /// Ends, without a request, what waits for endpoints that were deleted.
-    pub async fn cancel_deleted(&mut self) -> Result<(), StoreError> {
-        let engine = self.engine.clone();
-        for (endpoint, live) in self.live.deleted() {
-            let mut tx = engine.store.read_engine().await?;
-            let rows = tx.list_lane(live.lane.shard, endpoint, PAGE).await?;
-            drop(tx);
-            if rows.is_empty() {
-                if self.lanes.remove(endpoint) {
-                    self.live.remove(endpoint);
-                }
-                continue;
-            }
-            let now = engine.now();
-            let detail = Detail { by: Some("endpoint deleted".to_owned()), ..Detail::default() };
-            let detail = detail.to_json();
-            let ended: Vec<Finished> =
-                rows.into_iter().map(|row| Finished::canceled(row, now, detail.clone())).collect();
-            engine.complete(&ended).await?;
-        }
-        Ok(())
     }
 
     /// Whether there is more to read at once.

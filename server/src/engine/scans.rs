@@ -48,6 +48,20 @@ struct Scans {
     sweep_at: Timestamp,
     /// Whether the hot scan has more to read at once.
     more: bool,
+    seen: Seen,
+    /// Whether the scan that goes back has begun at the beginning.
+    sweeping: bool,
+}
+
+/// How much of what can be seen of a shard was read at least once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    /// The hot scan is on its way from the beginning.
+    Part,
+    /// All of it.
+    Whole,
+    /// Something that was read may be lost: until a sweep has gone through.
+    Doubted,
 }
 
 /// The scans of all shards that are ours.
@@ -80,6 +94,8 @@ impl AllScans {
             late_at: now + LATE_EVERY,
             sweep_at: now + SWEEP_EVERY,
             more: true,
+            seen: Seen::Part,
+            sweeping: false,
         });
     }
 
@@ -111,9 +127,15 @@ impl AllScans {
         if page.back {
             // It ends where the hot scan has been: all behind that is the hot scan's own.
             scans.back = last.filter(|place| full && *place < scans.hot);
+            if scans.sweeping && scans.back.is_none() && scans.seen == Seen::Doubted {
+                scans.seen = if scans.more { Seen::Part } else { Seen::Whole };
+            }
         } else {
             scans.hot = scans.hot.max(last.unwrap_or(scans.hot));
             scans.more = full;
+            if scans.seen == Seen::Part && !full {
+                scans.seen = Seen::Whole;
+            }
         }
     }
 
@@ -126,7 +148,13 @@ impl AllScans {
     pub fn sweep(&mut self) {
         for scans in self.shards.values_mut() {
             scans.sweep_at = Timestamp::default();
+            (scans.seen, scans.sweeping, scans.back) = (Seen::Doubted, false, None);
         }
+    }
+
+    /// The shards of which rows may be there that were never read, though they can be seen.
+    pub fn unread(&self) -> impl Iterator<Item = i16> {
+        self.shards.iter().filter(|(_, scans)| scans.seen != Seen::Whole).map(|(shard, _)| *shard)
     }
 
     /// When the next scan that goes back is to begin.
@@ -139,6 +167,7 @@ impl Scans {
     fn start_back(&mut self, now: Timestamp) -> Option<Place> {
         if now >= self.sweep_at {
             (self.sweep_at, self.late_at) = (now + SWEEP_EVERY, now + LATE_EVERY);
+            self.sweeping = true;
             return Some(BEGINNING);
         }
         // A clock that was set back must not silence the scans until it has caught up.
@@ -154,6 +183,7 @@ impl Scans {
             return None;
         }
         self.late_at = now + LATE_EVERY;
+        self.sweeping = false;
         Some(before(self.hot, LATE_SLACK))
     }
 }
@@ -234,6 +264,34 @@ mod tests {
         }
 
         assert!(rows >= table.len(), "{rows} of {}", table.len());
+    }
+
+    #[test]
+    fn a_shard_is_whole_once_it_was_read_to_the_end_and_again_after_a_doubt() {
+        let table: Vec<Row> = (0..PAGE * 2).map(|endpoint| row(START, endpoint + 1)).collect();
+        let mut scans = AllScans::default();
+        scans.add(3, START);
+        let whole = |scans: &AllScans| scans.unread().count() == 0;
+        let mut pages = Vec::new();
+        for _ in 0..3 {
+            pages.push(whole(&scans));
+            read_once(&mut scans, &table, START);
+        }
+        assert_eq!(
+            (pages, whole(&scans)),
+            (vec![false; 3], true),
+            "two full pages, and an empty one"
+        );
+
+        scans.sweep();
+        let mut reads = 0;
+        while !whole(&scans) {
+            reads += 1;
+            read_once(&mut scans, &table, START);
+        }
+        assert_eq!(reads, 2, "from the beginning up to where the hot scan has been");
+        read_once(&mut scans, &table, START + LATE_EVERY);
+        assert!(whole(&scans), "a look back takes nothing away");
     }
 
     #[test]

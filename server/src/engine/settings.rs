@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use crate::domain::retry::{Jitter, RetrySchedule};
+use crate::domain::{
+    circuit::CircuitRules,
+    health::HealthRules,
+    retry::{Jitter, RetrySchedule},
+};
 
 /// See `config::keys` for the reason of each default.
 #[derive(Clone, Debug)]
@@ -23,6 +27,10 @@ pub struct EngineSettings {
     pub schedule: RetrySchedule,
     /// The part of a pause that chance may add.
     pub jitter: Jitter,
+    /// When an endpoint is given up.
+    pub health: HealthRules,
+    /// When an endpoint rests.
+    pub circuit: CircuitRules,
     /// Whether an event is invalid whose type or version nobody declared.
     pub strict_event_types: bool,
 }
@@ -38,6 +46,8 @@ impl Default for EngineSettings {
             max_in_flight: 16,
             schedule: RetrySchedule::default(),
             jitter: Jitter::default(),
+            health: HealthRules::default(),
+            circuit: CircuitRules::default(),
             strict_event_types: false,
         }
     }

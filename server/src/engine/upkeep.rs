@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::Engine;
 use crate::{
-    domain::{endpoint_state::EndpointState, event::Door, time::Timestamp},
+    domain::{event::Door, time::Timestamp},
     store::StoreError,
 };
 
@@ -42,15 +42,13 @@ impl Engine {
         self.metrics.set_due(queue.due.cast_unsigned(), oldest);
         self.metrics.set_oldest_transaction(tx.oldest_transaction().await?);
         self.metrics.set_held(tx.count_held().await?.cast_unsigned());
-        let health = |state| match state {
-            EndpointState::Disabled => "disabled",
-            EndpointState::Active | EndpointState::Paused => "healthy",
-        };
-        let mut counts = BTreeMap::new();
-        for (state, endpoints) in tx.count_endpoint_states().await? {
-            *counts.entry(health(state)).or_default() += endpoints.cast_unsigned();
+        let mut counts: BTreeMap<_, u64> = BTreeMap::new();
+        for (health, circuit, endpoints) in tx.count_endpoint_health().await? {
+            *counts.entry((health.name(), circuit.name())).or_default() +=
+                endpoints.cast_unsigned();
         }
-        let counts: Vec<_> = counts.into_iter().map(|(health, n)| (health, "closed", n)).collect();
+        let counts: Vec<_> =
+            counts.into_iter().map(|((health, circuit), n)| (health, circuit, n)).collect();
         self.metrics.set_endpoints(&counts);
         let until = now - LATE;
         if let Some(since) = since.filter(|since| *since < until) {

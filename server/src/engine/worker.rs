@@ -122,6 +122,9 @@ impl Run {
         }
         self.keep_time(now).await?;
         let mut busy = self.take_written();
+        if self.owner.save_health().await? {
+            self.timetable.refresh.now();
+        }
         if self.sleeper.should_look(&self.engine, now) || self.owner.has_more() {
             busy |= self.owner.fetch().await? > 0;
         }
@@ -145,7 +148,7 @@ impl Run {
         if self.timetable.refresh.is_due(now) {
             self.owner.refresh().await?;
             self.owner.obey().await?;
-            self.owner.cancel_deleted().await?;
+            self.owner.end_unwanted().await?;
             self.timetable.refresh.done(now);
         }
         // One node samples for all: whichever owns the first shard.

@@ -11,6 +11,7 @@ use crate::{
     domain::{
         endpoint::{EndpointSettings, Private, Reach},
         endpoint_state::EndpointState,
+        health::Health,
         id::{EndpointId, EventId},
         problem::{Problem, shown},
         scope::{Actor, Scope},
@@ -51,9 +52,11 @@ impl Manage {
             shard: 0,
             state: EndpointState::Active,
             state_reason: None,
+            state_since: now,
+            discarding: false,
             sealed: self.seal(tenant, id, &mut settings),
             settings,
-            health: "{}".to_owned(),
+            health: Health::default(),
             epoch: 0,
             created_at: now,
             updated_at: now,
@@ -136,7 +139,7 @@ impl Manage {
         let now = self.now();
         (row.deleted_at, row.updated_at) = (Some(now), now);
         tx.update_endpoint(&mut row).await?;
-        let mut canceled = tx.cancel_waiting(id, now).await?;
+        let mut canceled = tx.end_waiting(id, None, now, "{}").await?;
         let command = tx.add_command(row.shard, CommandKind::Look, id, EventId(0)).await?;
         Deed::new(actor, "endpoint.delete", &id).of(tenant).write(&mut tx, &*self.world).await?;
         tx.commit().await?;
@@ -144,7 +147,7 @@ impl Manage {
         // of the shard finds rows of a deleted endpoint and does the same.
         while canceled > 0 {
             let mut tx = self.store.begin().await?;
-            canceled = tx.cancel_waiting(id, now).await?;
+            canceled = tx.end_waiting(id, None, now, "{}").await?;
             tx.commit().await?;
         }
         Ok(command)

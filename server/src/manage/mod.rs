@@ -6,7 +6,7 @@
 
 pub mod api_keys;
 pub mod deliveries;
-mod endpoint_state;
+pub mod endpoint_state;
 pub mod endpoints;
 pub mod event_types;
 mod owner;

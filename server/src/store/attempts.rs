@@ -1,6 +1,6 @@
 //! What became of deliveries, attempt by attempt; and the endings that people bring about.
 
-use super::{Dialect, StoreError, Tx, on};
+use super::{StoreError, Tx, on};
 use crate::domain::{
     attempt::Mark,
     delivery::Cause,
@@ -12,9 +12,6 @@ use crate::domain::{
 
 /// Attempts of one delivery that are shown: ten runs of the longest ladder.
 const SHOWN: i64 = 500;
-
-/// Deliveries that are ended in one transaction: about 20 ms.
-const STEP: i64 = 1_000;
 
 /// An attempt, or an ending without one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +28,8 @@ pub struct AttemptRow {
     pub cause: Option<Cause>,
     /// Whether a request left.
     pub sent: bool,
+    /// Whether it was a probe ahead of its time, which its ladder does not count.
+    pub probe: bool,
     /// The receiver's status code.
     pub status: Option<i16>,
     /// Why it failed, by its stable name.
@@ -51,6 +50,7 @@ struct Columns {
     outcome: i16,
     cause: Option<i16>,
     sent: bool,
+    probe: bool,
     status: Option<i16>,
     reason: Option<String>,
     duration_us: i64,
@@ -72,6 +72,7 @@ impl TryFrom<Columns> for AttemptRow {
             mark,
             cause: columns.cause.and_then(Cause::from_code),
             sent: columns.sent,
+            probe: columns.probe,
             status: columns.status,
             reason: columns.reason,
             duration_us: columns.duration_us,
@@ -87,8 +88,8 @@ impl Tx {
         &mut self,
         delivery: DeliveryId,
     ) -> Result<Vec<AttemptRow>, StoreError> {
-        let text = "SELECT n, run, started_at, outcome, cause, sent, status, reason, duration_us,
-                 detail, response
+        let text = "SELECT n, run, started_at, outcome, cause, sent, probe, status, reason,
+                 duration_us, detail, response
              FROM snaphook.attempts
              WHERE event_id = $1 AND endpoint_id = $2
              ORDER BY n, started_at
@@ -121,60 +122,6 @@ impl Tx {
                 .fetch_optional(connection)
                 .await
         })?)
-    }
-
-    /// Ends up to 1,000 deliveries that wait for `endpoint` as canceled, and keeps that. Gives
-    /// back how many; fewer than 1,000 were the last.
-    pub async fn cancel_waiting(
-        &mut self,
-        endpoint: EndpointId,
-        now: Timestamp,
-    ) -> Result<u64, StoreError> {
-        let shard = shard_of(endpoint);
-        let add =
-            "INSERT INTO snaphook.attempts (event_id, endpoint_id, n, started_at, run, tenant,
-                 outcome, cause, sent, status, reason, duration_us, detail, response)
-             SELECT event_id, endpoint_id, attempt + 1, $3, run, tenant, 3, NULL, false, NULL, NULL,
-                 0, '{}', NULL FROM ";
-        let (text, then) = match self.dialect() {
-            Dialect::Postgres => (
-                format!(
-                    "WITH gone AS (
-                         DELETE FROM snaphook.queue
-                         WHERE ctid = ANY (ARRAY(SELECT ctid FROM snaphook.queue
-                             WHERE shard = $1 AND endpoint_id = $2 LIMIT $4))
-                         RETURNING event_id, endpoint_id, attempt, run, tenant
-                     )
-                     {add} gone"
-                ),
-                None,
-            ),
-            // A statement has one effect here; the transaction keeps the two on the same rows.
-            Dialect::Sqlite => (
-                format!(
-                    "{add} snaphook.queue WHERE slot IN (SELECT slot FROM snaphook.queue
-                         WHERE shard = $1 AND endpoint_id = $2 ORDER BY slot LIMIT $4)"
-                ),
-                Some(
-                    "DELETE FROM snaphook.queue WHERE slot IN (SELECT slot FROM snaphook.queue
-                         WHERE shard = $1 AND endpoint_id = $2 ORDER BY slot LIMIT $4)",
-                ),
-            ),
-        };
-        let mut done = 0;
-        for text in std::iter::once(text.as_str()).chain(then) {
-            done = on!(self, sqlx::AssertSqlSafe(text), |sql, connection| {
-                sqlx::query(sql)
-                    .bind(shard)
-                    .bind(endpoint)
-                    .bind(now)
-                    .bind(STEP)
-                    .execute(connection)
-                    .await?
-                    .rows_affected()
-            });
-        }
-        Ok(done)
     }
 
     /// Makes an event of this very transaction one for `endpoint` alone: whoever else would get it

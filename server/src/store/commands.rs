@@ -12,6 +12,8 @@ coded! {
         Look = 0, "look";
         /// Let go of one delivery: its row is gone or changed.
         LetGo = 1, "let_go";
+        /// Send what waits longest now, although the endpoint rests.
+        Probe = 2, "probe";
     }
 }
 
@@ -26,7 +28,7 @@ pub struct Command {
     pub kind: CommandKind,
     /// To which endpoint's lane.
     pub endpoint: EndpointId,
-    /// And which event in it; meaningless for `Look`.
+    /// And which event in it; 0 for none in particular.
     pub event: EventId,
 }
 

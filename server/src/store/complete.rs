@@ -75,6 +75,11 @@ impl Finished {
         (self.row.event_id, self.row.endpoint_id)
     }
 
+    /// Whether it is to be known as a probe ahead of its time.
+    fn probe(&self) -> bool {
+        self.sent && !self.counted
+    }
+
     fn rung(&self) -> i32 {
         self.row.rung.saturating_add(i32::from(self.counted))
     }

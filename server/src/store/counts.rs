@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{Dialect, StoreError, Tx, on};
-use crate::domain::{endpoint_state::EndpointState, event::Door, id::first_id_at, time::Timestamp};
+use crate::domain::{event::Door, id::first_id_at, time::Timestamp};
 
 /// What a sample of the queue tells of what is not held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::FromRow)]
@@ -16,31 +16,19 @@ pub struct QueueCounts {
 }
 
 impl Tx {
-    /// Deliveries that wait because their endpoint is paused or disabled; counts to
+    /// Deliveries that wait because their endpoint is paused, disabled or rests; counts to
     /// 100,000 and no further: that is "very many", and counting on would only cost.
     pub async fn count_held(&mut self) -> Result<i64, StoreError> {
         let text = "SELECT count(*) FROM (
                  SELECT 1
                  FROM snaphook.endpoints e
                  JOIN snaphook.queue q ON q.shard = e.shard AND q.endpoint_id = e.id
-                 WHERE e.state <> 0 AND e.deleted_at IS NULL
+                 WHERE (e.state <> 0 OR e.circuit = 1) AND e.deleted_at IS NULL
                  LIMIT 100000
              ) held";
         Ok(on!(self, text, |sql, connection| {
             sqlx::query_scalar(sql).fetch_one(connection).await?
         }))
-    }
-
-    /// How many endpoints there are in each state; states without any are left out.
-    pub async fn count_endpoint_states(&mut self) -> Result<Vec<(EndpointState, i64)>, StoreError> {
-        let text = "SELECT state, count(*)
-             FROM snaphook.endpoints
-             WHERE deleted_at IS NULL
-             GROUP BY state";
-        let counts: Vec<(i16, i64)> =
-            on!(self, text, |sql, connection| sqlx::query_as(sql).fetch_all(connection).await?);
-        let known = |(state, count)| Some((EndpointState::from_code(state)?, count));
-        Ok(counts.into_iter().filter_map(known).collect())
     }
 
     /// How long the oldest transaction on this database has been open, as far as our role may see:
@@ -67,7 +55,7 @@ impl Tx {
                  SELECT q.due_at
                  FROM (SELECT endpoint_id, due_at FROM snaphook.queue WHERE state < 2 LIMIT 100000) q
                  JOIN snaphook.endpoints e ON e.id = q.endpoint_id
-                 WHERE e.state = 0 AND e.deleted_at IS NULL
+                 WHERE e.state = 0 AND e.circuit <> 1 AND e.deleted_at IS NULL
              )
              SELECT
                  (SELECT count(*) FROM waiting WHERE due_at <= $1) AS due,

@@ -22,7 +22,7 @@ coded! {
     Standing {
         /// Due now or later.
         Pending = 0, "pending";
-        /// Waits for its endpoint, which is paused or disabled.
+        /// Waits for its endpoint, which is paused or disabled, or rests.
         Held = 1, "held";
         /// The receiver has it.
         Delivered = 2, "delivered";
@@ -32,6 +32,18 @@ coded! {
         Canceled = 4, "canceled";
         /// Its endpoint's filter did not want it.
         Filtered = 5, "filtered";
+    }
+}
+
+coded! {
+    /// What holds a delivery back.
+    HeldBy {
+        /// Its endpoint's owner.
+        Paused = 1, "paused";
+        /// Its endpoint was given up.
+        Disabled = 2, "disabled";
+        /// Its endpoint rests: the last requests all failed.
+        Circuit = 3, "circuit";
     }
 }
 
@@ -74,9 +86,11 @@ pub struct DeliveryRow {
     pub event_type: String,
     /// Where it stands.
     pub standing: Standing,
+    /// What holds it back, while it is held.
+    pub held_by: Option<HeldBy>,
     /// Of what it died.
     pub cause: Option<Cause>,
-    /// Requests that were sent so far, over all runs.
+    /// Attempts so far, over all runs; probes ahead of their time are not among them.
     pub attempts: i64,
     /// Attempts of this run that its ladder has counted.
     pub rung: i32,
@@ -93,6 +107,7 @@ struct Columns {
     tenant: String,
     r#type: String,
     standing: i16,
+    held_by: i16,
     cause: Option<i16>,
     attempts: i64,
     rung: i32,
@@ -113,6 +128,7 @@ impl TryFrom<Columns> for DeliveryRow {
             tenant: columns.tenant,
             event_type: columns.r#type,
             standing,
+            held_by: HeldBy::from_code(columns.held_by),
             cause: columns.cause.and_then(Cause::from_code),
             attempts: columns.attempts,
             rung: columns.rung,
@@ -124,7 +140,8 @@ impl TryFrom<Columns> for DeliveryRow {
 
 /// Rows of the queue; `state` says which of its indexes can be used.
 const WAITING: &str = "SELECT t.event_id, t.endpoint_id, t.tenant, e.type,
-        CAST(CASE p.state WHEN 0 THEN 0 ELSE 1 END AS smallint) AS standing,
+        CAST(CASE WHEN p.state = 0 AND p.circuit <> 1 THEN 0 ELSE 1 END AS smallint) AS standing,
+        CAST(CASE WHEN p.state = 0 AND p.circuit = 1 THEN 3 ELSE p.state END AS smallint) AS held_by,
         CAST(NULL AS smallint) AS cause, t.rung, t.due_at, CAST(NULL AS timestamptz) AS ended_at
      FROM snaphook.queue t
      JOIN snaphook.events e ON e.id = t.event_id
@@ -134,7 +151,7 @@ const WAITING: &str = "SELECT t.event_id, t.endpoint_id, t.tenant, e.type,
 /// The last ending of what is not in the queue. Marks are one below standings. A pair that was
 /// redelivered is never fresh, so one index of the queue is enough to see whether it waits.
 const ENDED: &str = "SELECT t.event_id, t.endpoint_id, t.tenant, e.type,
-        CAST(t.outcome + 1 AS smallint) AS standing,
+        CAST(t.outcome + 1 AS smallint) AS standing, CAST(0 AS smallint) AS held_by,
         t.cause, 0 AS rung, CAST(NULL AS timestamptz) AS due_at, t.started_at AS ended_at
      FROM snaphook.attempts t
      JOIN snaphook.events e ON e.id = t.event_id
@@ -148,7 +165,7 @@ const ENDED: &str = "SELECT t.event_id, t.endpoint_id, t.tenant, e.type,
 
 const DEAD: &str =
     "SELECT t.event_id, t.endpoint_id, t.tenant, e.type, CAST(3 AS smallint) AS standing,
-        t.cause, 0 AS rung, CAST(NULL AS timestamptz) AS due_at, t.died_at AS ended_at
+        CAST(0 AS smallint) AS held_by, t.cause, 0 AS rung, CAST(NULL AS timestamptz) AS due_at, t.died_at AS ended_at
      FROM snaphook.dead_letters t
      JOIN snaphook.events e ON e.id = t.event_id
      WHERE ";
@@ -165,8 +182,8 @@ impl DeliveryFilter {
         let mut parts = Vec::new();
         if self.standing.is_none_or(Standing::is_waiting) {
             let held = match self.standing {
-                Some(Standing::Pending) => " AND p.state = 0",
-                Some(Standing::Held) => " AND p.state <> 0",
+                Some(Standing::Pending) => " AND p.state = 0 AND p.circuit <> 1",
+                Some(Standing::Held) => " AND (p.state <> 0 OR p.circuit = 1)",
                 _ => "",
             };
             let shard = match (self.endpoint, self.event) {
@@ -223,10 +240,11 @@ impl DeliveryFilter {
             .collect();
         (!parts.is_empty()).then(|| {
             format!(
-                "SELECT d.event_id, d.endpoint_id, d.tenant, d.type, d.standing, d.cause, d.rung,
+                "SELECT d.event_id, d.endpoint_id, d.tenant, d.type, d.standing, d.held_by, d.cause, d.rung,
                     d.due_at, d.ended_at,
                     (SELECT count(*) FROM snaphook.attempts c
-                     WHERE c.event_id = d.event_id AND c.endpoint_id = d.endpoint_id AND c.sent)
+                     WHERE c.event_id = d.event_id AND c.endpoint_id = d.endpoint_id AND c.sent
+                         AND NOT c.probe)
                         AS attempts
                  FROM ({}) d
                  ORDER BY d.event_id {direction}, d.endpoint_id {direction}

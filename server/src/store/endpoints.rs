@@ -10,8 +10,8 @@ use super::{
     page::{Order, Page, Paged},
 };
 use crate::domain::{
-    endpoint::EndpointSettings, endpoint_state::EndpointState, id::EndpointId, shard::shard_of,
-    tenant::TenantId, time::Timestamp,
+    endpoint::EndpointSettings, endpoint_state::EndpointState, health::Health, id::EndpointId,
+    shard::shard_of, tenant::TenantId, time::Timestamp,
 };
 
 /// An endpoint as it is kept.
@@ -27,12 +27,16 @@ pub struct EndpointRow {
     pub state: EndpointState,
     /// Why it does not, for people.
     pub state_reason: Option<String>,
+    /// Since when. Kept by the statements here; what is set is not looked at.
+    pub state_since: Timestamp,
+    /// Whether what it held is being discarded; then it becomes active.
+    pub discarding: bool,
     /// What its owner has set, without what is sealed. `url` is in its stored form.
     pub settings: EndpointSettings,
     /// The sealed rest of the settings, if there is any.
     pub sealed: Option<Vec<u8>>,
-    /// Health and circuit as JSON, written by the shard's owner.
-    pub health: String,
+    /// Health and circuit, written by the shard's owner, with `health.rs` alone.
+    pub health: Health,
     /// The configuration epoch of its last change.
     pub epoch: i64,
     /// When it was made.
@@ -49,6 +53,8 @@ type Columns = (
     i16,
     i16,
     Option<String>,
+    Timestamp,
+    bool,
     String,
     Option<Vec<u8>>,
     String,
@@ -61,8 +67,8 @@ type Columns = (
 /// The columns of [`Columns`], in their order.
 macro_rules! columns {
     () => {
-        "id, tenant, shard, state, state_reason, settings, sealed, health, epoch, created_at, \
-         updated_at, deleted_at"
+        "id, tenant, shard, state, state_reason, state_since, discarding, settings, sealed, health, \
+         epoch, created_at, updated_at, deleted_at"
     };
 }
 
@@ -70,8 +76,8 @@ impl TryFrom<Columns> for EndpointRow {
     type Error = StoreError;
 
     fn try_from(columns: Columns) -> Result<Self, StoreError> {
-        let (id, tenant, shard, state, state_reason, settings, sealed, health, epoch, ..) = columns;
-        let (.., created_at, updated_at, deleted_at) = columns;
+        let (id, tenant, shard, state, state_reason, state_since, discarding, ..) = columns;
+        let (.., settings, sealed, health, epoch, created_at, updated_at, deleted_at) = columns;
         let unreadable = |what: &str, problem: &dyn std::fmt::Display| {
             StoreError::Unreadable(format!("{what} of endpoint {id}: {problem}"))
         };
@@ -82,10 +88,12 @@ impl TryFrom<Columns> for EndpointRow {
             state: EndpointState::from_code(state)
                 .ok_or_else(|| unreadable("the state", &state))?,
             state_reason,
+            state_since,
+            discarding,
             settings: serde_json::from_str(&settings)
                 .map_err(|error| unreadable("the settings", &error))?,
             sealed,
-            health,
+            health: Health::from_json(&health),
             epoch,
             created_at,
             updated_at,
@@ -212,9 +220,9 @@ impl Tx {
         on!(
             self,
             "INSERT INTO snaphook.endpoints
-                 (id, tenant, shard, url, state, state_reason, settings, sealed, health, epoch,
-                  created_at, updated_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+                 (id, tenant, shard, url, state, state_reason, settings, sealed, epoch,
+                  created_at, updated_at, state_since)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $10)",
             |sql, connection| sqlx::query(sql)
                 .bind(row.id)
                 .bind(row.tenant.as_str())
@@ -224,7 +232,6 @@ impl Tx {
                 .bind(row.state_reason.as_deref())
                 .bind(settings)
                 .bind(row.sealed.as_deref())
-                .bind(row.health.as_str())
                 .bind(row.epoch)
                 .bind(row.created_at)
                 .bind(row.updated_at)
@@ -246,7 +253,8 @@ impl Tx {
             self,
             "UPDATE snaphook.endpoints
              SET url = $1, state = $2, state_reason = $3, settings = $4, sealed = $5,
-                 updated_at = $6, deleted_at = $7, epoch = $8
+                 updated_at = $6, deleted_at = $7, epoch = $8, discarding = $12,
+                 state_since = CASE state WHEN $2 THEN state_since ELSE $6 END
              WHERE id = $9 AND tenant = $10 AND epoch = $11 AND deleted_at IS NULL
              RETURNING epoch",
             |sql, connection| sqlx::query_scalar(sql)
@@ -261,6 +269,7 @@ impl Tx {
                 .bind(row.id)
                 .bind(row.tenant.as_str())
                 .bind(seen)
+                .bind(row.discarding)
                 .fetch_optional(connection)
                 .await
         )?;

@@ -169,6 +169,56 @@ impl Tx {
         Ok(rows)
     }
 
+    /// As `list_lane_rows`, in the order of their events instead: of each lane, named by its shard
+    /// and endpoint, the rows behind an event, as many as it says.
+    pub async fn list_lane_rows_by_event(
+        &mut self,
+        lanes: &[(i16, EndpointId, EventId, i64)],
+    ) -> Result<Vec<Row>, StoreError> {
+        self.faults.step()?;
+        let rows = match &mut self.db {
+            Db::Postgres(connection) => {
+                sqlx::query_as(
+                    "SELECT q.slot, q.event_id, q.endpoint_id, q.tenant, q.shard, q.run, q.attempt, q.rung, q.due_at
+                     FROM unnest($1::int2[], $2::int8[], $3::int8[], $4::int8[]) l (shard, endpoint_id, event_id, many)
+                     CROSS JOIN LATERAL (
+                         SELECT ctid::text AS slot, event_id, endpoint_id, tenant, shard, run, attempt, rung, due_at
+                         FROM snaphook.queue
+                         WHERE shard = l.shard AND endpoint_id = l.endpoint_id AND state = 1
+                             AND event_id > l.event_id
+                         ORDER BY event_id LIMIT l.many
+                     ) q",
+                )
+                .bind(lanes.iter().map(|(shard, ..)| *shard).collect::<Vec<_>>())
+                .bind(lanes.iter().map(|(_, endpoint, ..)| *endpoint).collect::<Vec<_>>())
+                .bind(lanes.iter().map(|(_, _, event, _)| *event).collect::<Vec<_>>())
+                .bind(lanes.iter().map(|(.., limit)| *limit).collect::<Vec<_>>())
+                .fetch_all(&mut **connection)
+                .await?
+            }
+            Db::Sqlite(connection) => {
+                let mut rows = Vec::new();
+                for (shard, endpoint, event, limit) in lanes {
+                    let some: Vec<Row> = sqlx::query_as(
+                        "SELECT CAST(slot AS TEXT) AS slot, event_id, endpoint_id, tenant, shard, run, attempt, rung, due_at
+                         FROM snaphook_queue
+                         WHERE shard = $1 AND endpoint_id = $2 AND state = 1 AND event_id > $3
+                         ORDER BY event_id LIMIT $4",
+                    )
+                    .bind(shard)
+                    .bind(endpoint)
+                    .bind(event)
+                    .bind(limit)
+                    .fetch_all(&mut **connection)
+                    .await?;
+                    rows.extend(some);
+                }
+                rows
+            }
+        };
+        Ok(rows)
+    }
+
     /// The lanes of these shards that hold anything, each with its soonest due time. Jumps from
     /// one endpoint to the next, so that a lane of a million rows costs as much as one of one.
     pub async fn list_lanes(

@@ -1,23 +1,31 @@
 //! The rules of the lanes: one by one, and then under any order of events, beside a model of the
 //! database that is too simple to be wrong.
 
+mod circuits;
 mod model;
+mod order;
 
 use std::time::Duration;
 
 use proptest::{collection::vec, prelude::*};
 
 use self::model::{Model, START};
-use super::{LaneSettings, Lanes, Offer, SLOW};
+use super::{LaneSettings, Lanes, Offer, Order, Report, SLOW};
 use crate::{
-    domain::id::{EndpointId, EventId},
+    domain::{
+        circuit::{CircuitRules, CircuitState},
+        health::HealthRules,
+        id::{EndpointId, EventId},
+        signal::Signal,
+        time::Timestamp,
+    },
     store::Row,
 };
 
 const QUICK: Duration = Duration::from_millis(5);
 
 fn settings(tenant: &str, cap: usize) -> LaneSettings {
-    LaneSettings { tenant: tenant.into(), shard: 1, cap, held: false }
+    LaneSettings { tenant: tenant.into(), shard: 1, cap, held: false, ordered: false, rate: None }
 }
 
 fn row(event: i64, endpoint: i64) -> Row {
@@ -34,9 +42,23 @@ fn row(event: i64, endpoint: i64) -> Row {
     }
 }
 
+fn empty(slots: usize) -> Lanes {
+    Lanes::new(slots, HealthRules::default(), CircuitRules::default())
+}
+
+/// An attempt that said `signal`, now.
+fn report(signal: Signal, due: Option<Timestamp>, took: Duration) -> Report {
+    Report { due, took, signal, reason: None, status: None, now: START, chance: 0 }
+}
+
+/// One that succeeded, or of which nothing was learned.
+fn done(took: Duration, success: bool) -> Report {
+    report(if success { Signal::Works } else { Signal::Unclear }, None, took)
+}
+
 /// Lanes of these endpoints, each of the tenant beside it, with `cap`.
 fn lanes(slots: usize, cap: usize, endpoints: &[(i64, &str)]) -> Lanes {
-    let mut lanes = Lanes::new(slots);
+    let mut lanes = empty(slots);
     for (endpoint, tenant) in endpoints {
         lanes.set(EndpointId(*endpoint), settings(tenant, cap));
     }
@@ -87,11 +109,14 @@ fn a_lane_that_was_forgotten_and_comes_back_has_one_turn_a_round() {
 #[test]
 fn slow_receivers_take_half_the_slots_and_no_more() {
     let mut lanes = lanes(8, 16, &[(1, "acme"), (2, "other")]);
+    lanes.offer(row(99, 2), START);
+    let proof = lanes.next(START, 1).remove(0);
+    lanes.finish(&proof, &done(QUICK, true));
     for event in 0..32 {
         lanes.offer(row(event, 1), START);
     }
     let first = lanes.next(START, 1).remove(0);
-    lanes.finish(&first, None, SLOW + QUICK, true);
+    lanes.finish(&first, &done(SLOW + QUICK, true));
 
     let slow = lanes.next(START, 100);
     for event in 0..4 {
@@ -101,8 +126,32 @@ fn slow_receivers_take_half_the_slots_and_no_more() {
 
     assert_eq!(slow.len(), 4, "half of eight");
     assert_eq!(endpoints_of(&healthy), [2; 4], "the other half is for others");
-    lanes.finish(&slow[0], None, QUICK, true);
+    lanes.finish(&slow[0], &done(QUICK, true));
     assert_eq!(endpoints_of(&lanes.next(START, 100)), [1], "quick again, so no longer bounded");
+}
+
+/// Ten thousand endpoints that take every request and answer none must not have all slots.
+#[test]
+fn lanes_of_which_nothing_is_known_take_half_the_slots_and_no_more() {
+    let mut lanes = empty(8);
+    for endpoint in 1..=20 {
+        lanes.set(EndpointId(endpoint), settings("acme", 16));
+        lanes.offer(row(endpoint, endpoint), START);
+    }
+    let unknown = lanes.next(START, 100);
+    assert_eq!(unknown.len(), 4);
+    lanes.finish(&unknown[0], &done(QUICK, true));
+    for event in 100..110 {
+        lanes.offer(row(event, 1), START);
+    }
+    let taken = endpoints_of(&lanes.next(START, 100));
+    assert_eq!(taken.iter().filter(|endpoint| **endpoint == 1).count(), 4, "the first is quick");
+    assert_eq!(taken.len(), 5, "and the slot that it had is for the next of the others");
+
+    let mut single = empty(1);
+    single.set(EndpointId(1), settings("acme", 1));
+    single.offer(row(1, 1), START);
+    assert_eq!(single.next(START, 9).len(), 1, "half of one is one");
 }
 
 #[test]
@@ -114,23 +163,23 @@ fn asking_for_less_rests_the_lane_then_halves_it_and_successes_bring_it_back() {
     let mut under_way = lanes.next(START, 1);
     let until = START + Duration::from_mins(1);
     lanes.slow_down(EndpointId(1), until);
-    lanes.finish(&under_way.remove(0), None, QUICK, false);
+    lanes.finish(&under_way.remove(0), &done(QUICK, false));
 
     assert_eq!(lanes.next(START, 100), [], "it rests");
     assert_eq!(lanes.next_at(START), Some(until));
     under_way.extend(lanes.next(until, 100));
     assert_eq!(under_way.len(), 4, "half of eight");
     for (success, expected) in [(true, 2), (false, 1), (true, 2)] {
-        lanes.finish(&under_way.remove(0), None, QUICK, success);
+        lanes.finish(&under_way.remove(0), &done(QUICK, success));
         let more = lanes.next(until, 100);
         assert_eq!(more.len(), expected, "one more for each success");
         under_way.extend(more);
     }
 
     lanes.slow_down(EndpointId(1), until + Duration::from_hours(9));
-    lanes.look(EndpointId(1));
+    lanes.look(EndpointId(1), None, START);
     for row in under_way.drain(..4) {
-        lanes.finish(&row, None, QUICK, false);
+        lanes.finish(&row, &done(QUICK, false));
     }
     assert!(!lanes.next(until, 100).is_empty(), "somebody wants it now, whatever was asked for");
 }
@@ -147,7 +196,8 @@ fn the_next_time_is_the_soonest_of_all_lanes_whoever_rests() {
     lanes.park(EndpointId(4), minutes(9));
 
     assert_eq!(lanes.next_at(START), Some(minutes(7)));
-    assert_eq!(lanes.to_read(minutes(8), 9), [(1, EndpointId(3), 17)]);
+    let read = lanes.to_read(minutes(8), 9);
+    assert_eq!((read.len(), read[0].endpoint, read[0].limit), (1, EndpointId(3), 17));
 }
 
 #[test]
@@ -157,23 +207,23 @@ fn what_is_shelved_never_goes_again_and_stands_in_nobodys_way() {
         lanes.offer(row(event, 1), START);
     }
     let poison = lanes.next(START, 1).remove(0);
-    lanes.shelve(&poison);
+    lanes.shelve(&poison, START, 0);
     assert_eq!(lanes.in_flight(), 0);
 
     let other = lanes.next(START, 1).remove(0);
-    lanes.finish(&other, None, QUICK, true);
+    lanes.finish(&other, &done(QUICK, true));
     assert_eq!(other.event_id, EventId(2));
     assert_eq!(lanes.offer(poison.clone(), START), Offer::Known);
     lanes.park(EndpointId(1), START);
-    let (.., limit) = lanes.to_read(START, 1)[0];
+    let read = lanes.to_read(START, 1)[0];
     let rows = vec![poison, row(3, 1), row(4, 1), row(5, 1)];
-    lanes.fill(EndpointId(1), rows.into_iter().take(limit).collect(), limit, START);
+    lanes.fill(&read, rows.into_iter().take(read.limit).collect(), START);
     assert_eq!(lanes.next(START, 9)[0].event_id, EventId(3));
 }
 
 #[test]
 fn memory_is_bounded_by_rows_not_by_backlogs() {
-    let mut lanes = Lanes::new(10);
+    let mut lanes = empty(10);
     let mut parked = 0;
     for endpoint in 1..=300 {
         lanes.set(EndpointId(endpoint), settings("acme", 100));
@@ -203,7 +253,7 @@ proptest! {
     /// With any backlogs, a tenant waits for one row of each other tenant and no longer.
     #[test]
     fn tenants_go_round(backlogs in vec(1..40_usize, 2..8)) {
-        let mut lanes = Lanes::new(1_000);
+        let mut lanes = empty(1_000);
         for (tenant, backlog) in backlogs.iter().enumerate() {
             let endpoint = i64::try_from(tenant).unwrap() + 1;
             lanes.set(EndpointId(endpoint), settings(&format!("tenant-{tenant}"), 100));

@@ -123,9 +123,9 @@ macro_rules! batch {
         "WITH u AS (
     SELECT * FROM unnest($1::text[]::tid[], $2::int8[], $3::int8[], $4::int4[], $5::int4[], $6::int4[],
         $7::timestamptz[], $8::timestamptz[], $9::text[], $10::int2[], $11::int2[], $12::bool[],
-        $13::int2[], $14::text[], $15::int8[], $16::text[], $17::bytea[])
+        $13::int2[], $14::text[], $15::int8[], $16::text[], $17::bytea[], $18::bool[])
     AS u (slot, event_id, endpoint_id, run, attempt, rung, due_at, started_at, tenant, outcome, cause,
-        sent, status, reason, duration_us, detail, response)
+        sent, status, reason, duration_us, detail, response, probe)
 )"
     };
 }
@@ -147,14 +147,14 @@ const SETTLE: &str = concat!(
     SELECT * FROM gone UNION ALL SELECT * FROM again
 ), kept AS (
     INSERT INTO snaphook.attempts (event_id, endpoint_id, n, started_at, run, tenant, outcome, cause,
-        sent, status, reason, duration_us, detail, response)
+        sent, status, reason, duration_us, detail, response, probe)
     SELECT u.event_id, u.endpoint_id, u.attempt + 1, u.started_at, u.run, u.tenant, u.outcome, u.cause,
-        u.sent, u.status, u.reason, u.duration_us, u.detail, u.response
+        u.sent, u.status, u.reason, u.duration_us, u.detail, u.response, u.probe
     FROM u JOIN settled s ON s.event_id = u.event_id AND s.endpoint_id = u.endpoint_id
     ON CONFLICT DO NOTHING
 ), buried AS (
     INSERT INTO snaphook.dead_letters (event_id, endpoint_id, tenant, cause, died_at)
-    SELECT u.event_id, u.endpoint_id, u.tenant, u.cause, $18
+    SELECT u.event_id, u.endpoint_id, u.tenant, u.cause, $19
     FROM u JOIN gone g ON g.event_id = u.event_id AND g.endpoint_id = u.endpoint_id
     WHERE u.outcome = 2
     ON CONFLICT DO NOTHING
@@ -166,9 +166,9 @@ const ADD_LATE: &str = concat!(
     batch!(),
     "
 INSERT INTO snaphook.attempts (event_id, endpoint_id, n, started_at, run, tenant, outcome, cause,
-    sent, status, reason, duration_us, detail, response)
-SELECT u.event_id, u.endpoint_id, u.attempt + 1, u.started_at, u.run, u.tenant, $18, NULL,
-    u.sent, u.status, u.reason, u.duration_us, u.detail, u.response
+    sent, status, reason, duration_us, detail, response, probe)
+SELECT u.event_id, u.endpoint_id, u.attempt + 1, u.started_at, u.run, u.tenant, $19, NULL,
+    u.sent, u.status, u.reason, u.duration_us, u.detail, u.response, u.probe
 FROM u
 ON CONFLICT DO NOTHING
 RETURNING n"
@@ -201,4 +201,5 @@ fn bind_batch<'q, O>(query: PgQuery<'q, O>, batch: &[&'q Finished]) -> PgQuery<'
         .bind(column!(one, micros(one.took)))
         .bind(column!(one, one.detail.as_str()))
         .bind(column!(one, one.response.as_deref()))
+        .bind(column!(one, one.probe()))
 }

@@ -91,9 +91,9 @@ fn statements(
 
 const SQLITE_ADD: &str =
     "INSERT INTO snaphook_attempts (event_id, endpoint_id, n, started_at, run, tenant,
-        outcome, cause, sent, status, reason, duration_us, detail, response)
+        outcome, cause, sent, status, reason, duration_us, detail, response, probe)
     SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7,
-        value->>8, value->>9, value->>10, value->>11, value->>12, unhex(value->>13)
+        value->>8, value->>9, value->>10, value->>11, value->>12, unhex(value->>13), value->>14
     FROM json_each($1) WHERE true
     ON CONFLICT DO NOTHING";
 
@@ -126,6 +126,7 @@ fn attempt_json(one: &Finished, mark: Mark) -> serde_json::Value {
         micros(one.took),
         one.detail,
         one.response.as_ref().map(hex::encode),
+        one.probe(),
     ])
 }
 

@@ -59,6 +59,7 @@ const ROUTES: &[(&str, &str, May)] = &[
     ("delete", "/v1/tenants/{tenant}/endpoints/{endpoint}", Tenant(Manage)),
     ("post", "/v1/tenants/{tenant}/endpoints/{endpoint}/enable", Tenant(Manage)),
     ("post", "/v1/tenants/{tenant}/endpoints/{endpoint}/pause", Tenant(Manage)),
+    ("post", "/v1/tenants/{tenant}/endpoints/{endpoint}/probe", Tenant(Manage)),
     ("post", "/v1/tenants/{tenant}/endpoints/{endpoint}/resume", Tenant(Manage)),
     ("post", "/v1/tenants/{tenant}/endpoints/{endpoint}/test", Tenant(Manage)),
     ("get", "/v1/tenants/{tenant}/endpoints/{endpoint}/secrets", Tenant(Read)),

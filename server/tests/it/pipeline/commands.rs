@@ -6,6 +6,7 @@ use std::time::Duration;
 use snaphook::{
     domain::{attempt::Mark, id::DeliveryId},
     engine::Owner,
+    manage::endpoint_state::Held,
     store::SHARDS,
 };
 
@@ -118,7 +119,7 @@ async fn a_command_that_nobody_heard_is_made_good_by_the_next_look_at_all_lanes(
         let endpoint = p.plant("a").await;
         let event = p.emit("order.paid").await;
         p.turn().await;
-        p.manage.enable_endpoint(&p.actor, &p.acme, endpoint).await.unwrap();
+        p.manage.enable_endpoint(&p.actor, &p.acme, endpoint, Held::Send).await.unwrap();
         p.pass(Duration::from_secs(5)).await;
         p.manage.redeliver(&p.actor, &p.acme, DeliveryId { event, endpoint }).await.unwrap();
         let table =

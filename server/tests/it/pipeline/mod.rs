@@ -1,15 +1,19 @@
 //! Whole runs of the pipeline in a simulated world.
 
+mod circuits;
 mod commands;
 pub mod crash_sweep;
 mod cut_shards;
 mod cut_sweep;
+mod failing_days;
 mod first_checks;
 mod late_commits;
 mod live_nodes;
 mod live_worker;
 mod lost_lease;
+mod ordered;
 mod outcomes;
 mod poison;
+mod rates;
 mod retry_days;
 mod settings;

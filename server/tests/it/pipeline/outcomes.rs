@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use serde_json::json;
-use snaphook::domain::{
-    address::Verdict, attempt::Mark, endpoint::ScheduleText, endpoint_state::EndpointState,
-    outcome::Reason,
+use snaphook::{
+    domain::{
+        address::Verdict, attempt::Mark, endpoint::ScheduleText, endpoint_state::EndpointState,
+        outcome::Reason,
+    },
+    manage::endpoint_state::Held,
 };
 
 use crate::support::{
@@ -38,7 +41,7 @@ async fn gone_ends_one_delivery_disables_the_endpoint_and_holds_the_rest() {
             assert_eq!(p.standing(event, healthy).await, "delivered");
         }
 
-        p.manage.enable_endpoint(&p.actor, &p.acme, gone).await.unwrap();
+        p.manage.enable_endpoint(&p.actor, &p.acme, gone, Held::Send).await.unwrap();
         p.run_dry().await;
         assert_eq!(p.standing(second, gone).await, "delivered");
         assert_eq!(p.standing(first, gone).await, "dead of gone", "what is dead stays dead");

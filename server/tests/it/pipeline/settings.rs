@@ -198,7 +198,7 @@ async fn the_owner_cancels_what_a_deletion_left_behind() {
 
         for _ in 0..3 {
             assert_eq!(p.turn().await, 0);
-            p.owner.cancel_deleted().await.unwrap();
+            p.owner.end_unwanted().await.unwrap();
         }
 
         assert_eq!(p.standing(event, endpoint).await, "canceled");
@@ -219,7 +219,7 @@ async fn an_emit_that_was_open_while_its_endpoint_was_deleted_sends_nothing() {
 
     for _ in 0..3 {
         assert_eq!(p.pass(Duration::from_secs(1)).await, 0);
-        p.owner.cancel_deleted().await.unwrap();
+        p.owner.end_unwanted().await.unwrap();
     }
 
     assert_eq!(p.standing(event, endpoint).await, "canceled");

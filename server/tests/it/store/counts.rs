@@ -1,7 +1,10 @@
 //! Figures for the metrics.
 
 use snaphook::{
-    domain::{endpoint_state::EndpointState, event::Door, time::Timestamp},
+    domain::{
+        circuit::CircuitState, endpoint_state::EndpointState, event::Door, health::HealthState,
+        time::Timestamp,
+    },
     store::{Dialect, NewEvent},
 };
 
@@ -25,9 +28,8 @@ async fn what_waits_for_a_paused_endpoint_is_held_and_deleted_endpoints_do_not_c
 
         let mut tx = store.read().await.unwrap();
         assert_eq!(tx.count_held().await.unwrap(), 1);
-        let mut states = tx.count_endpoint_states().await.unwrap();
-        states.sort_by_key(|(state, _)| state.code());
-        assert_eq!(states, [(EndpointState::Active, 1), (EndpointState::Paused, 1)]);
+        let counts = tx.count_endpoint_health().await.unwrap();
+        assert_eq!(counts, [(HealthState::Healthy, CircuitState::Closed, 1); 2], "one is paused");
     })
     .await;
 }

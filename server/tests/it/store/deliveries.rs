@@ -144,8 +144,8 @@ async fn what_waits_for_an_endpoint_is_canceled_fresh_or_laned_and_nothing_else(
 
         let mut tx = store.begin().await.unwrap();
         let later = NOW + Duration::from_secs(1);
-        assert_eq!(tx.cancel_waiting(first.id, later).await.unwrap(), 3);
-        assert_eq!(tx.cancel_waiting(first.id, later).await.unwrap(), 0);
+        assert_eq!(tx.end_waiting(first.id, None, later, "{}").await.unwrap(), 3);
+        assert_eq!(tx.end_waiting(first.id, None, later, "{}").await.unwrap(), 0);
         tx.commit().await.unwrap();
 
         for row in &rows {

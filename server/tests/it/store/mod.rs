@@ -12,6 +12,7 @@ mod endpoints;
 mod event_types;
 mod events;
 mod grants;
+mod health;
 mod idempotency;
 mod plans;
 mod queue;
@@ -27,6 +28,7 @@ use snaphook::{
         endpoint_state::EndpointState,
         event::Door,
         event_type::EventType,
+        health::Health,
         id::{EndpointId, EventId, id_at},
         tenant::TenantId,
         time::Timestamp,
@@ -62,13 +64,15 @@ pub fn new_endpoint(name: &str, n: u64, event_types: &[&str]) -> EndpointRow {
         shard: 0,
         state: EndpointState::Active,
         state_reason: None,
+        state_since: NOW,
+        discarding: false,
         settings: EndpointSettings {
             url: "https://example.com/hook".to_owned(),
             event_types: event_types.iter().map(ToString::to_string).collect(),
             ..EndpointSettings::default()
         },
         sealed: None,
-        health: "{}".to_owned(),
+        health: Health::default(),
         epoch: 0,
         created_at: NOW,
         updated_at: NOW,

@@ -8,6 +8,7 @@ use serde_json::Value;
 use snaphook::{
     domain::{
         attempt::Mark,
+        circuit::CircuitState,
         endpoint::EndpointSettings,
         endpoint_state::EndpointState,
         event::Door,
@@ -17,14 +18,16 @@ use snaphook::{
     },
     engine::{Engine, EngineSettings, Owner},
     manage::Manage,
-    store::{NewEvent, Store, StoreError, attempts::AttemptRow, deliveries::DeliveryRow},
+    store::{
+        EndpointRow, NewEvent, Store, StoreError, attempts::AttemptRow, deliveries::DeliveryRow,
+    },
     telemetry::metrics::Metrics,
     world::{World, guard::Policy},
 };
 
 use super::{
     databases::Database,
-    simulated::{Reply, Simulated, at, event, keyring, plant, run_dry, turn},
+    simulated::{Reply, Simulated, at, engine_named, event, keyring, plant, run_dry, turn},
 };
 
 /// One node, and its manager.
@@ -161,6 +164,24 @@ impl Pipeline {
     pub async fn history(&self, event: EventId, endpoint: EndpointId) -> Vec<(Mark, String)> {
         let attempts = self.attempts(event, endpoint).await;
         attempts.into_iter().map(|one| (one.mark, one.reason.unwrap_or_default())).collect()
+    }
+
+    /// An endpoint as it is kept.
+    pub async fn endpoint(&self, id: EndpointId) -> EndpointRow {
+        self.store.read().await.unwrap().find_endpoint(id).await.unwrap().unwrap()
+    }
+
+    /// How the circuit of an endpoint stands, as it is kept.
+    pub async fn circuit(&self, id: EndpointId) -> CircuitState {
+        self.endpoint(id).await.health.circuit.state()
+    }
+
+    /// The process dies, and another of this name takes its place: a new owner, which knows nothing.
+    pub async fn restart_as(&mut self, node: &str) {
+        self.engine = engine_named(self.store.clone(), self.world.clone(), node);
+        self.owner = Owner::new(self.engine.clone());
+        self.world.pass(self.engine.settings.lease + Duration::from_secs(1));
+        self.owner.claim().await.unwrap();
     }
 
     /// The state of an endpoint.

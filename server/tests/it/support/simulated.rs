@@ -18,6 +18,7 @@ use snaphook::{
         endpoint_state::EndpointState,
         event::Door,
         event_type::EventType,
+        health::Health,
         id::{EndpointId, SecretId, id_at},
         outcome::{Plain, Reason},
         secret_kind::SecretKind,
@@ -248,9 +249,11 @@ pub async fn plant_at(
         shard: shard_of(id),
         state: EndpointState::Active,
         state_reason: None,
+        state_since: now,
+        discarding: false,
         settings,
         sealed: None,
-        health: "{}".to_owned(),
+        health: Health::default(),
         epoch: 0,
         created_at: now,
         updated_at: now,
@@ -312,6 +315,8 @@ pub async fn turn(engine: &Engine, owner: &mut Owner) -> Result<usize, StoreErro
     let completion = engine.complete(&finished).await?;
     owner.finish(&done, &completion);
     engine.disable_gone(&finished).await?;
+    owner.save_health().await?;
+    owner.end_unwanted().await?;
     Ok(jobs.len())
 }
 

@@ -40,6 +40,8 @@ pub struct Recorded {
     pub outcome: i64,
     pub sent: bool,
     pub status: i64,
+    /// Not counted by its ladder.
+    pub probe: bool,
 }
 
 impl WorldDatabase {
@@ -136,6 +138,7 @@ impl WorldDatabase {
             .lines(
                 "SELECT event_id || ' ' || endpoint_id || ' ' || n || ' ' || outcome || ' '
                      || CASE WHEN sent THEN 1 ELSE 0 END || ' ' || coalesce(status, 0)
+                     || ' ' || CASE WHEN probe THEN 1 ELSE 0 END
                  FROM snaphook.attempts ORDER BY event_id, endpoint_id, n, started_at",
             )
             .await;
@@ -148,6 +151,7 @@ impl WorldDatabase {
                 outcome: n[3],
                 sent: n[4] == 1,
                 status: n[5],
+                probe: n[6] == 1,
             }
         };
         lines.iter().map(recorded).collect()

@@ -12,7 +12,7 @@ use std::{
 
 use futures_util::FutureExt;
 use snaphook::{
-    domain::{attempt::Mark, id::EndpointId, time::Timestamp},
+    domain::{attempt::Mark, circuit::CircuitRules, id::EndpointId, time::Timestamp},
     engine::{Done, Engine, EngineSettings, Owner},
     faults::Faults,
     store::{Completion, Dialect, Finished, Store, StoreError},
@@ -88,8 +88,11 @@ impl Life {
             latest: Arc::default(),
             counts_by_wall: site.store.dialect() == Dialect::Sqlite,
         };
+        // So that what rests is over in a few turns of the clock.
+        let probe_max = Duration::from_mins(2);
+        let circuit = CircuitRules { probe_max, ..CircuitRules::default() };
         let settings =
-            EngineSettings { node: format!("node-{number}"), ..EngineSettings::default() };
+            EngineSettings { node: format!("node-{number}"), circuit, ..EngineSettings::default() };
         let store = site.store.with_faults(faults.clone());
         let engine = Engine::new(store, Arc::new(world), settings, keyring(), Metrics::new());
         Self {
@@ -187,12 +190,17 @@ impl Node {
         if now >= life.refresh_at {
             life.owner.refresh().await?;
             life.owner.obey().await?;
-            life.owner.cancel_deleted().await?;
+            life.owner.end_unwanted().await?;
             life.refresh_at = now + REFRESH_EVERY;
         }
         self.record(dice).await?;
+        self.life.owner.save_health().await?;
         self.life.owner.fetch().await?;
         for job in self.life.owner.take(64).await? {
+            if job.probe {
+                let place = self.site.endpoints.iter().position(|id| *id == job.row.endpoint_id);
+                self.site.outside.expect_probe(&(place.unwrap(), job.row.event_id.to_string()));
+            }
             let engine = self.life.engine.clone();
             self.life.open.push(Box::pin(async move { engine.attempt(&job).await }));
         }

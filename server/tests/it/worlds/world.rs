@@ -313,7 +313,8 @@ fn problems(
         found.push(format!("{requests} requests left, and more are on record"));
     }
     let exhausted = counted.last().is_some_and(|last| is(last, Mark::Dead) && last.status != 410);
-    if counted.len() > ladder || exhausted && counted.len() != ladder {
+    let climbed = counted.iter().filter(|one| !one.probe).count();
+    if climbed > ladder || exhausted && climbed != ladder {
         found.push(format!("its ladder has {ladder} rungs"));
     }
     found

@@ -6,7 +6,8 @@ use std::{
     time::Duration,
 };
 
-use super::{super::*, QUICK, row};
+use super::{super::*, QUICK, empty, report, row};
+use crate::domain::{circuit::CircuitState, rate::RateLimit, signal::Signal};
 
 pub const START: Timestamp = Timestamp::from_seconds(1_800_000_000);
 
@@ -14,6 +15,10 @@ const SLOTS: usize = 6;
 
 /// Endpoints 1 to 6: two of each tenant, two in each shard.
 const ENDPOINTS: i64 = 6;
+
+/// The one that keeps its events in order, and the one that has a rate: one request a second.
+const ORDERED: EndpointId = EndpointId(6);
+const PACED: EndpointId = EndpointId(5);
 
 type Pair = (EventId, EndpointId);
 
@@ -27,12 +32,17 @@ pub struct Model {
     under_way: Vec<Row>,
     shelved: HashSet<Pair>,
     rests: HashMap<EndpointId, Timestamp>,
+    /// Rows that were fetched at least once: what nobody has seen yet can be overtaken.
+    seen: HashSet<Pair>,
+    /// When the endpoint with a rate had its last request.
+    paced_at: Option<Timestamp>,
+    chance: u64,
 }
 
 impl Model {
     pub fn new() -> Self {
         let mut model = Self {
-            lanes: Lanes::new(SLOTS),
+            lanes: empty(SLOTS),
             settings: HashMap::new(),
             now: START,
             events: 0,
@@ -40,6 +50,9 @@ impl Model {
             under_way: Vec::new(),
             shelved: HashSet::new(),
             rests: HashMap::new(),
+            seen: HashSet::new(),
+            paced_at: None,
+            chance: 1,
         };
         for endpoint in 0..ENDPOINTS {
             model.set(usize::try_from(endpoint).unwrap(), 2, false);
@@ -63,16 +76,21 @@ impl Model {
             14 => self.shelve(which),
             _ => {
                 self.rests.remove(&endpoint);
-                self.lanes.look(endpoint);
+                self.lanes.look(endpoint, None, self.now);
+                if how.is_multiple_of(2) {
+                    self.lanes.probe_now(endpoint, None, self.now);
+                }
             }
         }
     }
 
     fn emit(&mut self, which: usize, many: usize) {
         let endpoint = i64::try_from(which).unwrap() % ENDPOINTS + 1;
-        for _ in 0..many {
-            self.events += 1;
-            let row = Row { due_at: self.now, ..row(self.events, endpoint) };
+        for n in 0..many {
+            self.events += 2;
+            // Every now and then one of a transaction that was open for a while.
+            let id = if n == 3 { self.events - 11 } else { self.events };
+            let row = Row { due_at: self.now, ..row(id, endpoint) };
             self.table.insert(pair(&row), (false, row));
         }
     }
@@ -82,7 +100,10 @@ impl Model {
         let endpoint = EndpointId(number + 1);
         let shard = i16::try_from(number % 3).unwrap();
         let tenant = format!("tenant-{}", number / 2).as_str().into();
-        let settings = LaneSettings { tenant, shard, cap, held };
+        let ordered = endpoint == ORDERED;
+        let rate = (endpoint == PACED).then(|| "1/s".parse::<RateLimit>().unwrap());
+        let cap = if ordered { 1 } else { cap };
+        let settings = LaneSettings { tenant, shard, cap, held, ordered, rate };
         self.lanes.set(endpoint, settings.clone());
         self.settings.insert(endpoint, settings);
         if held {
@@ -101,16 +122,35 @@ impl Model {
     }
 
     fn fetch(&mut self) {
-        for (_, endpoint, limit) in self.lanes.to_read(self.now, 64) {
-            let mut rows: Vec<Row> = self.rows(|parked, row| parked && row.endpoint_id == endpoint);
-            rows.sort_by_key(|row| row.due_at);
-            rows.truncate(limit);
-            self.lanes.fill(endpoint, rows, limit, self.now);
+        self.park_left();
+        for read in self.lanes.to_read(self.now, 64) {
+            let mut rows = self.rows(|parked, row| parked && row.endpoint_id == read.endpoint);
+            match read.order {
+                Order::Due => rows.sort_by_key(|row| row.due_at),
+                Order::Event => {}
+                Order::Probe(after) => {
+                    if rows.iter().any(|row| row.event_id > after) {
+                        rows.retain(|row| row.event_id > after);
+                    }
+                }
+            }
+            rows.truncate(read.limit);
+            self.lanes.fill(&read, rows, self.now);
         }
         for row in self.rows(|parked, _| !parked) {
-            if self.lanes.offer(row.clone(), self.now) == Offer::Park {
-                self.park(&row);
+            self.seen.insert(pair(&row));
+            match self.lanes.offer(row.clone(), self.now) {
+                Offer::Park => self.park(&row),
+                Offer::Displaced(other) => self.park(&other),
+                Offer::Taken | Offer::Known => {}
             }
+        }
+        self.lanes.set_unread(std::iter::empty());
+    }
+
+    fn park_left(&mut self) {
+        for row in self.lanes.take_left() {
+            self.park(&row);
         }
     }
 
@@ -124,6 +164,7 @@ impl Model {
     fn next(&mut self, most: usize) {
         for row in self.lanes.next(self.now, most) {
             let endpoint = row.endpoint_id;
+            self.check_turn(&row);
             let settings = &self.settings[&endpoint];
             assert!(!settings.held, "held lanes give nothing");
             assert!(self.rests.get(&endpoint).is_none_or(|until| *until <= self.now), "it rests");
@@ -131,11 +172,36 @@ impl Model {
             assert!(!self.shelved.contains(&pair(&row)), "shelved");
             self.under_way.push(row);
             let own = self.under_way.iter().filter(|other| other.endpoint_id == endpoint).count();
-            assert!(own <= settings.cap, "{own} under way, {} allowed", settings.cap);
+            let lane = &self.lanes.by_endpoint[&endpoint];
+            let width = lane.health.circuit.width(settings.cap);
+            assert!(own <= width, "{own} under way, {width} allowed");
             let slow = self.under_way.iter().filter(|row| self.is_slow(row.endpoint_id)).count();
             assert!(!self.is_slow(endpoint) || slow <= SLOTS / 2, "{slow} slow ones");
         }
         assert!(self.under_way.len() <= SLOTS);
+    }
+
+    /// What the endpoint's circuit, order and rate allow.
+    fn check_turn(&mut self, row: &Row) {
+        let lane = &self.lanes.by_endpoint[&row.endpoint_id];
+        if lane.is_open() {
+            assert_eq!(lane.probe, Some(row.event_id), "an open circuit lets its probe go");
+            assert!(lane.health.circuit.probe_at().unwrap() <= self.now, "not before its time");
+        }
+        if row.endpoint_id == ORDERED {
+            let waits = |(pair, (_, other)): (&Pair, &(bool, Row))| {
+                let counts = self.seen.contains(pair) && !self.shelved.contains(pair);
+                (counts && other.endpoint_id == ORDERED).then_some(pair.0)
+            };
+            let first = self.table.iter().filter_map(waits).min();
+            assert!(first.is_none_or(|first| first >= row.event_id), "{first:?} was overtaken");
+        }
+        if row.endpoint_id == PACED {
+            let pause = Duration::from_secs(1).saturating_sub(crate::domain::pace::CATCH_UP);
+            let ready = self.paced_at.map(|at| at + pause);
+            assert!(ready.is_none_or(|ready| ready <= self.now), "too soon for its rate");
+            self.paced_at = Some(self.now);
+        }
     }
 
     fn is_slow(&self, endpoint: EndpointId) -> bool {
@@ -164,7 +230,16 @@ impl Model {
                 None
             }
         };
-        self.lanes.finish(&row, due, took, due.is_none());
+        let signal = match how % 11 {
+            _ if !is_there => Signal::Silent,
+            0..=5 => Signal::Fails,
+            6 => Signal::Busy,
+            7 => Signal::Unclear,
+            _ => Signal::Works,
+        };
+        self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let report = Report { now: self.now, chance: self.chance, ..report(signal, due, took) };
+        self.lanes.finish(&row, &report);
         if how % 7 == 1 {
             let until = self.now + Duration::from_secs(20);
             self.lanes.slow_down(row.endpoint_id, until);
@@ -175,6 +250,9 @@ impl Model {
 
     fn put_back(&mut self, which: usize) {
         if let Some(row) = self.take_under_way(which) {
+            if row.endpoint_id == PACED {
+                self.paced_at = None;
+            }
             self.lanes.put_back(row);
         }
     }
@@ -182,7 +260,7 @@ impl Model {
     fn shelve(&mut self, which: usize) {
         if let Some(row) = self.take_under_way(which) {
             self.shelved.insert(pair(&row));
-            self.lanes.shelve(&row);
+            self.lanes.shelve(&row, self.now, 0);
         }
     }
 
@@ -202,6 +280,7 @@ impl Model {
 
     /// Lost, and taken again at once: what is under way will be told too late to count.
     fn lose_shard(&mut self, shard: i16) {
+        self.park_left();
         self.lanes.remove_shard(shard);
         let ours: Vec<EndpointId> = self
             .settings
@@ -212,6 +291,10 @@ impl Model {
         self.under_way.retain(|row| !ours.contains(&row.endpoint_id));
         self.shelved.retain(|(_, endpoint)| !ours.contains(endpoint));
         self.rests.retain(|endpoint, _| !ours.contains(endpoint));
+        if ours.contains(&PACED) {
+            self.paced_at = None;
+        }
+        self.lanes.set_unread(std::iter::once(shard));
         for endpoint in ours {
             self.lanes.set(endpoint, self.settings[&endpoint].clone());
             let waiting = self.rows(|parked, row| parked && row.endpoint_id == endpoint);
@@ -230,8 +313,8 @@ impl Model {
         assert_eq!(lanes.waiting(), sum(|lane| lane.ring.len()));
         assert_eq!(lanes.slow_in_flight, sum(|lane| if lane.slow { lane.in_flight } else { 0 }));
         assert_eq!(lanes.known.len(), lanes.waiting() + lanes.in_flight() + self.shelved.len());
-        let parked = lanes.by_endpoint.iter().filter(|(_, lane)| !lane.settings.held);
-        let parked = parked.filter_map(|(endpoint, lane)| Some((lane.parked_due?, *endpoint)));
+        let parked = lanes.by_endpoint.iter();
+        let parked = parked.filter_map(|(endpoint, lane)| Some((lane.reads_at()?, *endpoint)));
         assert_eq!(lanes.parked, parked.collect::<BTreeSet<_>>());
     }
 
@@ -247,9 +330,13 @@ impl Model {
             self.check();
             while let Some(row) = self.take_under_way(0) {
                 self.table.remove(&pair(&row));
-                self.lanes.finish(&row, None, QUICK, true);
+                let report = Report { now: self.now, ..report(Signal::Works, None, QUICK) };
+                self.lanes.finish(&row, &report);
             }
             if self.table.keys().all(|pair| self.shelved.contains(pair)) {
+                let lanes = self.lanes.by_endpoint.values();
+                let open = lanes.filter(|lane| lane.health.circuit.state() == CircuitState::Open);
+                assert!(open.count() <= self.shelved.len(), "well again, and still at rest");
                 return;
             }
             if self.lanes.waiting() == 0

@@ -73,7 +73,7 @@ async fn deliveries_are_filtered_by_all_that_is_offered() {
         api.deliver_all().await;
         api.post(&format!("/v1/tenants/acme/endpoints/{good}/pause"), Value::Null)
             .await
-            .expect(200);
+            .expect(202);
         api.emit("ok").await;
 
         let states = |rows: &[Value]| -> Vec<String> {

@@ -43,8 +43,10 @@ async fn what_is_shown_can_be_sent_back_and_changes_nothing() {
         let id = api.add_endpoint(settings).await;
         let path = format!("{PATH}/{id}");
         let mut shown = api.get(&path).await.expect(200);
-        for read_only in
-            ["id", "tenant", "state", "state_reason", "health", "created_at", "updated_at"]
+        let dated = ["state_since", "created_at", "updated_at"];
+        for read_only in ["id", "tenant", "state", "state_reason", "discarding", "health"]
+            .into_iter()
+            .chain(dated)
         {
             shown.as_object_mut().unwrap().remove(read_only);
         }
@@ -152,16 +154,18 @@ async fn a_paused_endpoint_holds_and_a_resumed_one_sends() {
     on_both(async |api| {
         let id = api.add_endpoint(json!({"url": "https://example.com/"})).await;
         let path = format!("{PATH}/{id}");
-        let paused = api.post(&format!("{path}/pause"), Value::Null).await.expect(200);
+        // 202, for no owner of the shard was there to hear it.
+        let paused = api.post(&format!("{path}/pause"), Value::Null).await.expect(202);
         assert_eq!(paused["state"], "paused");
         let event = api.emit("order.paid").await;
         api.deliver_all().await;
         let deliveries = format!("/v1/events/{event}/deliveries");
         let held = api.get(&deliveries).await.expect(200)["data"][0].clone();
         assert_eq!((&held["state"], &held["next_attempt_at"]), (&json!("held"), &Value::Null));
+        assert_eq!(held["held_by"], "paused");
         assert!(api.world.requests().is_empty());
 
-        api.post(&format!("{path}/resume"), json!({})).await.expect(200);
+        api.post(&format!("{path}/resume"), json!({})).await.expect(202);
         api.deliver_all().await;
 
         assert_eq!(api.get(&deliveries).await.json()["data"][0]["state"], "delivered");

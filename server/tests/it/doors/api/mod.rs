@@ -5,6 +5,7 @@ mod declared;
 mod deliveries;
 mod documents;
 mod emit;
+mod endpoint_health;
 mod endpoints;
 mod event_types;
 mod events;

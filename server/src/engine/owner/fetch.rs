@@ -1,0 +1,167 @@
+//! Reading rows: what is due in the lanes, and what is fresh. What has no room in memory is parked.
+
+use std::collections::HashMap;
+
+use super::{ALL, LANES_EVERY, Owner};
+use crate::{
+    domain::{
+        id::{EndpointId, EventId},
+        time::Timestamp,
+    },
+    engine::{
+        lanes::{Offer, Order, Read},
+        scans::{BEGINNING, PAGE, Page, Place},
+    },
+    store::{Dialect, Row, StoreError, Tx},
+};
+
+/// Lanes that are read in one turn, so that a turn stays short.
+const LANES_A_TURN: usize = 64;
+
+impl Owner {
+    /// Reads what is due in the lanes and what is fresh. Gives how many rows came.
+    pub async fn fetch(&mut self) -> Result<usize, StoreError> {
+        let engine = self.engine.clone();
+        self.tell_unread();
+        // What left the memory must be in its lane before that is read.
+        let left = self.lanes.take_left();
+        self.park(left).await?;
+        let (now, begun) = (engine.now(), engine.world.monotonic());
+        let mut tx = engine.store.read_engine().await?;
+        if begun >= self.lanes_at {
+            let mut shards = self.leases.shards();
+            shards.retain(|shard| !self.leaving.contains(shard));
+            self.read_lanes(&mut tx, &shards).await?;
+            self.lanes_at = begun + LANES_EVERY;
+        }
+        let before = self.lanes.waiting();
+        self.fill_rings(&mut tx, now).await?;
+        let pages = self.scans.pages(now);
+        let (back, hot): (Vec<Page>, Vec<Page>) = pages.into_iter().partition(Page::goes_back);
+        let mut surplus = Vec::new();
+        for pages in [hot, back] {
+            self.read_pages(&mut tx, &pages, now, &mut surplus).await?;
+        }
+        drop(tx);
+        engine.metrics.database("fetch", engine.world.monotonic().saturating_sub(begun));
+        let came = self.lanes.waiting().saturating_sub(before) + surplus.len();
+        self.park(surplus).await?;
+        self.tell_unread();
+        Ok(came)
+    }
+
+    /// Tells the lanes of which shards fresh rows may be there that nobody has read.
+    fn tell_unread(&mut self) {
+        let unread: Vec<i16> = self.scans.unread().collect();
+        let all = unread.contains(&ALL);
+        let shards = self.leases.shards().into_iter();
+        self.lanes.set_unread(shards.filter(|shard| all || unread.contains(shard)));
+    }
+
+    /// Fills the rings that ran low from what is parked and due.
+    async fn fill_rings(&mut self, tx: &mut Tx, now: Timestamp) -> Result<(), StoreError> {
+        let reads = self.lanes.to_read(now, LANES_A_TURN);
+        let mut found = self.read(tx, &reads).await?;
+        for read in reads {
+            let rows = found.remove(&read.endpoint).unwrap_or_default();
+            self.lanes.fill(&read, rows, now);
+        }
+        Ok(())
+    }
+
+    async fn read(
+        &self,
+        tx: &mut Tx,
+        reads: &[Read],
+    ) -> Result<HashMap<EndpointId, Vec<Row>>, StoreError> {
+        let (mut by_due, mut by_event) = (Vec::new(), Vec::new());
+        for read in reads {
+            let many = i64::try_from(read.limit).unwrap_or(i64::MAX);
+            let after = match read.order {
+                Order::Due => {
+                    by_due.push((read.shard, read.endpoint, many));
+                    continue;
+                }
+                Order::Event => EventId(0),
+                Order::Probe(after) => after,
+            };
+            by_event.push((read.shard, read.endpoint, after, many));
+        }
+        let mut found: HashMap<EndpointId, Vec<Row>> = HashMap::new();
+        let mut take = |rows: Vec<Row>| {
+            for row in rows {
+                found.entry(row.endpoint_id).or_default().push(row);
+            }
+        };
+        if !by_due.is_empty() {
+            take(tx.list_lane_rows(&by_due).await?);
+        }
+        if !by_event.is_empty() {
+            take(tx.list_lane_rows_by_event(&by_event).await?);
+        }
+        // Nothing behind the last probe: round again.
+        by_event.retain(|(_, endpoint, after, _)| after.0 > 0 && !found.contains_key(endpoint));
+        if !by_event.is_empty() {
+            for lane in &mut by_event {
+                lane.2 = EventId(0);
+            }
+            for row in tx.list_lane_rows_by_event(&by_event).await? {
+                found.entry(row.endpoint_id).or_default().push(row);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn read_pages(
+        &mut self,
+        tx: &mut Tx,
+        pages: &[Page],
+        now: Timestamp,
+        surplus: &mut Vec<Row>,
+    ) -> Result<(), StoreError> {
+        if pages.is_empty() {
+            return Ok(());
+        }
+        let cursors: Vec<_> = pages.iter().map(|page| page.cursor).collect();
+        let rows = tx.list_fresh(&cursors, PAGE).await?;
+        let mut ends: HashMap<i16, (usize, Place)> = HashMap::new();
+        for row in &rows {
+            let shard = if pages[0].cursor.shard == ALL { ALL } else { row.shard };
+            let end = ends.entry(shard).or_insert((0, BEGINNING));
+            *end = (end.0 + 1, (row.event_id, row.endpoint_id));
+        }
+        for page in pages {
+            self.scans.read(page, ends.get(&page.cursor.shard).copied());
+        }
+        for row in rows {
+            self.know(tx, row.endpoint_id).await?;
+            match self.lanes.offer(row.clone(), now) {
+                Offer::Park => surplus.push(row),
+                Offer::Displaced(other) => surplus.push(*other),
+                Offer::Taken | Offer::Known => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves rows out of the way, into their lanes in the database.
+    pub(super) async fn park(&mut self, rows: Vec<Row>) -> Result<(), StoreError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        match self.engine.store.dialect() {
+            Dialect::Postgres => {
+                self.engine.store.read_engine().await?.park(&rows).await?;
+            }
+            Dialect::Sqlite => {
+                let mut tx = self.engine.store.begin_engine().await?;
+                tx.park(&rows).await?;
+                tx.commit().await?;
+            }
+        }
+        for row in rows {
+            self.lanes.park(row.endpoint_id, row.due_at);
+        }
+        Ok(())
+    }
+}
