@@ -50,7 +50,8 @@ CREATE TABLE snaphook.endpoints (
 CREATE INDEX endpoints_tenant ON snaphook.endpoints (tenant, id) WHERE deleted_at IS NULL;
 CREATE INDEX endpoints_epoch ON snaphook.endpoints (epoch);
 
--- One row a pattern of an active or paused endpoint; a disabled endpoint has none.
+-- One row a pattern of an active or paused endpoint, but for patterns within another of the same
+-- endpoint; a disabled endpoint has none.
 CREATE TABLE snaphook.subscriptions (
     tenant       text      NOT NULL,
     pattern      text      NOT NULL,

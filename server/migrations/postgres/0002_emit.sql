@@ -1,54 +1,59 @@
 -- The doors in SQL. Everything outside `accept` and its kin is a thin, fenced entrance: SECURITY
--- DEFINER with a fixed search_path, executable by `snaphook_emitter` alone. They are plpgsql, not
--- sql, for a function in sql is planned anew at every call.
+-- DEFINER with a fixed search_path, executable by `snaphook_emitter` alone.
+--
+-- An emit is paid by somebody else's transaction, so these functions are short of everything that
+-- PL/pgSQL does anew in each transaction: calls of one another, statements, long expressions. What
+-- writes or loops is plpgsql; what is one expression is sql, without STRICT, for only that becomes
+-- part of its caller's expression. A function in sql that has to be called is planned each time.
 
 CREATE SEQUENCE snaphook.event_sequence CYCLE MINVALUE 0 MAXVALUE 2047 CACHE 1;
 
--- An id as people see it: 64 bits in Crockford's base32, in one expression, for a loop is slow.
+-- An id as people see it: 64 bits in Crockford's base32. Each five bits become one byte, first the
+-- upper eight of the thirteen, then the lower five; then each byte becomes its letter. '0' is added
+-- to all, as everything from there on for 32 characters is printable.
 CREATE FUNCTION snaphook.text_of(prefix text, id bigint) RETURNS text
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
-DECLARE a CONSTANT text := '0123456789abcdefghjkmnpqrstvwxyz';
-BEGIN
-    RETURN prefix ||
-        substr(a, ((id >> 60) & 31)::integer + 1, 1) ||
-        substr(a, ((id >> 55) & 31)::integer + 1, 1) ||
-        substr(a, ((id >> 50) & 31)::integer + 1, 1) ||
-        substr(a, ((id >> 45) & 31)::integer + 1, 1) ||
-        substr(a, ((id >> 40) & 31)::integer + 1, 1) ||
-        substr(a, ((id >> 35) & 31)::integer + 1, 1) ||
-        substr(a, ((id >> 30) & 31)::integer + 1, 1) ||
-        substr(a, ((id >> 25) & 31)::integer + 1, 1) ||
-        substr(a, ((id >> 20) & 31)::integer + 1, 1) ||
-        substr(a, ((id >> 15) & 31)::integer + 1, 1) ||
-        substr(a, ((id >> 10) & 31)::integer + 1, 1) ||
-        substr(a, ((id >> 5) & 31)::integer + 1, 1) ||
-        substr(a, ((id >> 0) & 31)::integer + 1, 1);
-END $$;
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT prefix || translate(encode(
+        int8send((
+        ((id >>  4) & x'1f00000000000000'::bigint) |
+        ((id >>  7) & x'001f000000000000'::bigint) |
+        ((id >> 10) & x'00001f0000000000'::bigint) |
+        ((id >> 13) & x'0000001f00000000'::bigint) |
+        ((id >> 16) & x'000000001f000000'::bigint) |
+        ((id >> 19) & x'00000000001f0000'::bigint) |
+        ((id >> 22) & x'0000000000001f00'::bigint) |
+        ((id >> 25) & x'000000000000001f'::bigint)
+        ) + x'3030303030303030'::bigint) ||
+        substr(int8send((
+        ((id << 12) & x'0000001f00000000'::bigint) |
+        ((id <<  9) & x'000000001f000000'::bigint) |
+        ((id <<  6) & x'00000000001f0000'::bigint) |
+        ((id <<  3) & x'0000000000001f00'::bigint) |
+        (id & 31)
+        ) + x'3030303030303030'::bigint), 4),
+        'escape'), '0123456789:;<=>?@ABCDEFGHIJKLMNO', '0123456789abcdefghjkmnpqrstvwxyz')
+$$;
 
 -- Microseconds since 2025 above, eleven scrambled bits of a sequence below. The constants of the
 -- scramble are drawn once an installation, so that ids do not tell how many there are.
 DO $$
 BEGIN
     EXECUTE format($f$
-        CREATE FUNCTION snaphook.id_at(micros bigint) RETURNS bigint
-        LANGUAGE plpgsql VOLATILE AS $b$
-        DECLARE x bigint := (nextval('snaphook.event_sequence') * %s + %s) & 2047;
-        BEGIN
-            x := ((x # (x >> 5)) * %s) & 2047;
-            RETURN (micros << 11) | x;
-        END $b$
+        CREATE FUNCTION snaphook.id_at(micros bigint, n bigint) RETURNS bigint
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $b$
+            SELECT (micros << 11)
+                | (((((n * %1$s + %2$s) & 2047) # (((n * %1$s + %2$s) & 2047) >> 5)) * %3$s) & 2047)
+        $b$
     $f$, (random() * 1023)::integer * 2 + 1, (random() * 2047)::integer, (random() * 1023)::integer * 2 + 1);
 END $$;
 
--- Microseconds from 2025-01-01 to now, by the database's clock.
-CREATE FUNCTION snaphook.micros() RETURNS bigint
-LANGUAGE plpgsql VOLATILE AS $$
-BEGIN
-    RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - 1735689600000000;
-END $$;
+-- Microseconds from 2025-01-01 to now, by the database's clock. A double holds them exactly.
+CREATE FUNCTION snaphook.micros() RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT (date_part('epoch', clock_timestamp()) * 1000000)::bigint - 1735689600000000
+$$;
 
--- The patterns that a type matches: itself, `a.b.*`, `a.*`, `*`.
-CREATE FUNCTION snaphook.patterns(type text) RETURNS text[]
+-- The patterns that a type of any number of parts matches: itself, `a.b.*`, `a.*`, `*`.
+CREATE FUNCTION snaphook.patterns_of_any(type text) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 DECLARE
     found text[] := ARRAY[type, '*'];
@@ -61,13 +66,30 @@ BEGIN
     RETURN found;
 END $$;
 
+-- The same. Most types have two parts; theirs are written down, for a call costs more.
+CREATE FUNCTION snaphook.patterns(type text) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN strpos(type, '.') > 0 AND split_part(type, '.', 3) = ''
+        THEN ARRAY[type, split_part(type, '.', 1) || '.*', '*']
+        ELSE snaphook.patterns_of_any(type) END
+$$;
+
+-- Whether an event is good at one glance, as nearly every one is: small, and with nothing that is
+-- left out by most. No installation's limit is below 1 KiB. Of all others `check_event` decides.
+CREATE FUNCTION snaphook.is_plain(
+    tenant text, type text, payload bytea, key text, version text, occurred_at timestamptz, traceparent text
+) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT ((tenant || '/' || type) ~ '^[A-Za-z0-9_-]+/[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'
+        AND octet_length(tenant) <= 128 AND octet_length(type) <= 256 AND octet_length(payload) <= 1024
+        AND coalesce(key, version, traceparent) IS NULL AND occurred_at IS NULL) IS TRUE
+$$;
+
 -- Refuses what no door takes. 22023 is invalid_parameter_value.
 CREATE FUNCTION snaphook.check_event(
     tenant text, type text, payload bytea, key text, version text, occurred_at timestamptz, traceparent text,
     bytes_max integer
 ) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    IF tenant IS NULL OR tenant !~ '^[A-Za-z0-9_-]{1,128}$' THEN
+    IF tenant IS NULL OR length(tenant) > 128 OR tenant !~ '^[A-Za-z0-9_-]+$' THEN
         RAISE EXCEPTION 'tenant %: not a tenant''s name', coalesce(quote_literal(left(tenant, 200)), 'null')
             USING ERRCODE = '22023', HINT = 'use 1 to 128 letters, digits, _ or -';
     END IF;
@@ -117,7 +139,44 @@ BEGIN
 END $$;
 
 -- The one way in: dedup, event, fan-out. Of the caller's transaction, so it commits with it.
--- `dedup` is what makes two calls the same event; it is `key` unless a door has its own.
+-- `dedup` is what makes two calls the same event; it is `key` unless a door has its own. Gives
+-- `made`, or the id that the first event of the same dedup key has.
+CREATE FUNCTION snaphook.put(
+    made bigint, tenant text, type text, payload bytea, key text, dedup text, version text,
+    occurred_at timestamptz, traceparent text, content_type text, door smallint, checked boolean
+) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE bytes_max integer;
+BEGIN
+    IF NOT snaphook.is_plain(
+        put.tenant, put.type, put.payload, put.key, put.version, put.occurred_at, put.traceparent)
+    THEN
+        SELECT i.payload_bytes_max INTO bytes_max FROM snaphook.install i;
+        PERFORM snaphook.check_event(
+            put.tenant, put.type, put.payload, put.key, put.version, put.occurred_at, put.traceparent, bytes_max);
+    END IF;
+    IF put.dedup IS NOT NULL THEN
+        INSERT INTO snaphook.keys (tenant, key, event_id, created_at)
+        VALUES (put.tenant, put.dedup, put.made, clock_timestamp())
+        ON CONFLICT DO NOTHING;
+        IF NOT FOUND THEN
+            RETURN (SELECT k.event_id FROM snaphook.keys k WHERE k.tenant = put.tenant AND k.key = put.dedup);
+        END IF;
+    END IF;
+    INSERT INTO snaphook.events
+        (id, tenant, type, version, payload, content_type, key, occurred_at, traceparent, door, checked)
+    VALUES
+        (put.made, put.tenant, put.type, put.version, put.payload, put.content_type, put.key,
+         put.occurred_at, put.traceparent, put.door, put.checked);
+    -- No two patterns of one endpoint match the same type; its subscriptions see to that.
+    INSERT INTO snaphook.queue (event_id, endpoint_id, tenant, shard, due_at)
+    SELECT put.made, s.endpoint_id, put.tenant, s.shard, clock_timestamp()
+    FROM snaphook.subscriptions s
+    WHERE s.tenant = put.tenant AND s.pattern = ANY (snaphook.patterns(put.type));
+    RETURN put.made;
+END $$;
+
+-- The same for a door that must know whether the event was there already, and with what in it.
 CREATE FUNCTION snaphook.accept(
     tenant text, type text, payload bytea, key text, dedup text, version text,
     occurred_at timestamptz, traceparent text, content_type text, door smallint, checked boolean,
@@ -125,44 +184,18 @@ CREATE FUNCTION snaphook.accept(
 ) LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
-    made bigint;
-    bytes_max integer;
+    n bigint := nextval('snaphook.event_sequence');
+    made bigint := snaphook.id_at(snaphook.micros(), n);
 BEGIN
-    SELECT i.payload_bytes_max INTO bytes_max FROM snaphook.install i;
-    PERFORM snaphook.check_event(
-        accept.tenant, accept.type, accept.payload, accept.key, accept.version, accept.occurred_at,
-        accept.traceparent, bytes_max);
-    made := snaphook.id_at(snaphook.micros());
-    IF accept.dedup IS NOT NULL THEN
-        INSERT INTO snaphook.keys (tenant, key, event_id, created_at)
-        VALUES (accept.tenant, accept.dedup, made, clock_timestamp())
-        ON CONFLICT DO NOTHING;
-        IF NOT FOUND THEN
-            SELECT k.event_id INTO made FROM snaphook.keys k
-            WHERE k.tenant = accept.tenant AND k.key = accept.dedup;
-            accept.id := made;
-            accept.duplicate := true;
-            SELECT e.payload <> accept.payload OR e.type <> accept.type INTO accept.differs
-            FROM snaphook.events e WHERE e.id = made;
-            accept.differs := coalesce(accept.differs, false);
-            RETURN;
-        END IF;
-    END IF;
-    INSERT INTO snaphook.events
-        (id, tenant, type, version, payload, content_type, key, occurred_at, traceparent, door, checked)
-    VALUES
-        (made, accept.tenant, accept.type, accept.version, accept.payload, accept.content_type,
-         accept.key, accept.occurred_at, accept.traceparent, accept.door, accept.checked);
-    INSERT INTO snaphook.queue (event_id, endpoint_id, tenant, shard, due_at)
-    SELECT made, w.endpoint_id, accept.tenant, w.shard, clock_timestamp()
-    FROM (
-        -- Two patterns of one endpoint may match the same type.
-        SELECT DISTINCT s.endpoint_id, s.shard FROM snaphook.subscriptions s
-        WHERE s.tenant = accept.tenant AND s.pattern = ANY (snaphook.patterns(accept.type))
-    ) w;
-    accept.id := made;
-    accept.duplicate := false;
+    accept.id := snaphook.put(
+        made, tenant, type, payload, key, dedup, version, occurred_at, traceparent, content_type, door, checked);
+    accept.duplicate := accept.id <> made;
     accept.differs := false;
+    IF accept.duplicate THEN
+        SELECT e.payload <> accept.payload OR e.type <> accept.type INTO accept.differs
+        FROM snaphook.events e WHERE e.id = accept.id;
+        accept.differs := coalesce(accept.differs, false);
+    END IF;
 END $$;
 
 -- In a transaction of the caller's own. Plain literals, json and jsonb all find their overload.
@@ -170,11 +203,14 @@ CREATE FUNCTION snaphook.emit(
     tenant text, type text, data text, key text DEFAULT NULL, version text DEFAULT NULL,
     occurred_at timestamptz DEFAULT NULL, traceparent text DEFAULT NULL
 ) RETURNS text LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE made bigint;
+DECLARE
+    n bigint := nextval('snaphook.event_sequence');
+    made bigint := snaphook.put(snaphook.id_at(snaphook.micros(), n), tenant, type, convert_to(data, 'UTF8'),
+        key, key, version, occurred_at, traceparent, NULL, 0::smallint, false);
 BEGIN
-    SELECT a.id INTO made FROM snaphook.accept(
-        tenant, type, convert_to(data, 'UTF8'), key, key, version, occurred_at, traceparent, NULL, 0::smallint, false) a;
-    PERFORM snaphook.ring();
+    IF NOT pg_try_advisory_xact_lock_shared(1936617832, 1) THEN -- as in `ring`
+        PERFORM pg_notify('snaphook', '');
+    END IF;
     RETURN snaphook.text_of('evt_', made);
 END $$;
 
@@ -182,11 +218,14 @@ CREATE FUNCTION snaphook.emit(
     tenant text, type text, data json, key text DEFAULT NULL, version text DEFAULT NULL,
     occurred_at timestamptz DEFAULT NULL, traceparent text DEFAULT NULL
 ) RETURNS text LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE made bigint;
+DECLARE
+    n bigint := nextval('snaphook.event_sequence');
+    made bigint := snaphook.put(snaphook.id_at(snaphook.micros(), n), tenant, type, convert_to(data::text, 'UTF8'),
+        key, key, version, occurred_at, traceparent, NULL, 0::smallint, false);
 BEGIN
-    SELECT a.id INTO made FROM snaphook.accept(
-        tenant, type, convert_to(data::text, 'UTF8'), key, key, version, occurred_at, traceparent, NULL, 0::smallint, false) a;
-    PERFORM snaphook.ring();
+    IF NOT pg_try_advisory_xact_lock_shared(1936617832, 1) THEN -- as in `ring`
+        PERFORM pg_notify('snaphook', '');
+    END IF;
     RETURN snaphook.text_of('evt_', made);
 END $$;
 
@@ -194,11 +233,14 @@ CREATE FUNCTION snaphook.emit(
     tenant text, type text, data jsonb, key text DEFAULT NULL, version text DEFAULT NULL,
     occurred_at timestamptz DEFAULT NULL, traceparent text DEFAULT NULL
 ) RETURNS text LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE made bigint;
+DECLARE
+    n bigint := nextval('snaphook.event_sequence');
+    made bigint := snaphook.put(snaphook.id_at(snaphook.micros(), n), tenant, type, convert_to(data::text, 'UTF8'),
+        key, key, version, occurred_at, traceparent, NULL, 0::smallint, false);
 BEGIN
-    SELECT a.id INTO made FROM snaphook.accept(
-        tenant, type, convert_to(data::text, 'UTF8'), key, key, version, occurred_at, traceparent, NULL, 0::smallint, false) a;
-    PERFORM snaphook.ring();
+    IF NOT pg_try_advisory_xact_lock_shared(1936617832, 1) THEN -- as in `ring`
+        PERFORM pg_notify('snaphook', '');
+    END IF;
     RETURN snaphook.text_of('evt_', made);
 END $$;
 
@@ -207,10 +249,11 @@ CREATE FUNCTION snaphook.emit_quiet(
     tenant text, type text, data text, key text DEFAULT NULL, version text DEFAULT NULL,
     occurred_at timestamptz DEFAULT NULL, traceparent text DEFAULT NULL
 ) RETURNS text LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE made bigint;
+DECLARE
+    n bigint := nextval('snaphook.event_sequence');
+    made bigint := snaphook.put(snaphook.id_at(snaphook.micros(), n), tenant, type, convert_to(data, 'UTF8'),
+        key, key, version, occurred_at, traceparent, NULL, 0::smallint, false);
 BEGIN
-    SELECT a.id INTO made FROM snaphook.accept(
-        tenant, type, convert_to(data, 'UTF8'), key, key, version, occurred_at, traceparent, NULL, 0::smallint, false) a;
     RETURN snaphook.text_of('evt_', made);
 END $$;
 
@@ -218,10 +261,11 @@ CREATE FUNCTION snaphook.emit_quiet(
     tenant text, type text, data json, key text DEFAULT NULL, version text DEFAULT NULL,
     occurred_at timestamptz DEFAULT NULL, traceparent text DEFAULT NULL
 ) RETURNS text LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE made bigint;
+DECLARE
+    n bigint := nextval('snaphook.event_sequence');
+    made bigint := snaphook.put(snaphook.id_at(snaphook.micros(), n), tenant, type, convert_to(data::text, 'UTF8'),
+        key, key, version, occurred_at, traceparent, NULL, 0::smallint, false);
 BEGIN
-    SELECT a.id INTO made FROM snaphook.accept(
-        tenant, type, convert_to(data::text, 'UTF8'), key, key, version, occurred_at, traceparent, NULL, 0::smallint, false) a;
     RETURN snaphook.text_of('evt_', made);
 END $$;
 
@@ -229,10 +273,11 @@ CREATE FUNCTION snaphook.emit_quiet(
     tenant text, type text, data jsonb, key text DEFAULT NULL, version text DEFAULT NULL,
     occurred_at timestamptz DEFAULT NULL, traceparent text DEFAULT NULL
 ) RETURNS text LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE made bigint;
+DECLARE
+    n bigint := nextval('snaphook.event_sequence');
+    made bigint := snaphook.put(snaphook.id_at(snaphook.micros(), n), tenant, type, convert_to(data::text, 'UTF8'),
+        key, key, version, occurred_at, traceparent, NULL, 0::smallint, false);
 BEGIN
-    SELECT a.id INTO made FROM snaphook.accept(
-        tenant, type, convert_to(data::text, 'UTF8'), key, key, version, occurred_at, traceparent, NULL, 0::smallint, false) a;
     RETURN snaphook.text_of('evt_', made);
 END $$;
 
@@ -247,7 +292,8 @@ DECLARE
     many integer := coalesce(array_length(tenants, 1), 0);
     bytes_max integer;
     start bigint := snaphook.micros();
-    ids bigint[];
+    x bigint;
+    ids bigint[] := array_fill(0::bigint, ARRAY[many]);
     firsts bigint[];
 BEGIN
     IF coalesce(array_length(types, 1), 0) <> many OR coalesce(array_length(payloads, 1), 0) <> many
@@ -258,11 +304,20 @@ BEGIN
         RAISE EXCEPTION 'arrays of different lengths'
             USING ERRCODE = '22023', HINT = 'pass one element an event in each array, or null for none';
     END IF;
-    SELECT i.payload_bytes_max INTO bytes_max FROM snaphook.install i;
-    PERFORM snaphook.check_event(
-        tenants[n], types[n], payloads[n], keys[n], versions[n], occurred[n], traceparents[n], bytes_max)
-    FROM generate_series(1, many) n;
-    SELECT array_agg(snaphook.id_at(start + n) ORDER BY n) INTO ids FROM generate_series(1, many) n;
+    IF EXISTS (
+        SELECT FROM unnest(tenants, types, payloads, keys, versions, occurred, traceparents)
+            u (tenant, type, payload, key, version, occurred_at, traceparent)
+        WHERE NOT snaphook.is_plain(u.tenant, u.type, u.payload, u.key, u.version, u.occurred_at, u.traceparent))
+    THEN
+        SELECT i.payload_bytes_max INTO bytes_max FROM snaphook.install i;
+        PERFORM snaphook.check_event(
+            tenants[n], types[n], payloads[n], keys[n], versions[n], occurred[n], traceparents[n], bytes_max)
+        FROM generate_series(1, many) n;
+    END IF;
+    FOR n IN 1 .. many LOOP
+        x := nextval('snaphook.event_sequence');
+        ids[n] := snaphook.id_at(start + n, x);
+    END LOOP;
     firsts := ids;
     IF dedups IS NOT NULL THEN
         INSERT INTO snaphook.keys (tenant, key, event_id, created_at)
@@ -282,13 +337,16 @@ BEGIN
     FROM unnest(ids, firsts, tenants, types, payloads) WITH ORDINALITY u (id, first, tenant, type, payload, n)
     WHERE u.id = u.first;
     INSERT INTO snaphook.queue (event_id, endpoint_id, tenant, shard, due_at)
-    SELECT w.id, w.endpoint_id, w.tenant, w.shard, clock_timestamp()
+    SELECT u.id, s.endpoint_id, u.tenant, s.shard, clock_timestamp()
     FROM (
-        SELECT DISTINCT u.id, s.endpoint_id, u.tenant, s.shard
+        SELECT u.id, u.tenant, snaphook.patterns(u.type) AS patterns
         FROM unnest(ids, firsts, tenants, types) u (id, first, tenant, type)
-        JOIN snaphook.subscriptions s ON s.tenant = u.tenant AND s.pattern = ANY (snaphook.patterns(u.type))
-        WHERE u.id = u.first
-    ) w;
+        WHERE u.id = u.first OFFSET 0 -- or else the patterns are made anew for each subscription
+    ) u JOIN snaphook.subscriptions s ON s.tenant = u.tenant AND s.pattern = ANY (u.patterns);
+    IF dedups IS NULL THEN
+        RETURN QUERY SELECT u.id, false, false FROM unnest(ids) u (id);
+        RETURN;
+    END IF;
     RETURN QUERY
         SELECT u.first, u.id <> u.first,
                u.id <> u.first AND coalesce((

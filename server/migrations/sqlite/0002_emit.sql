@@ -92,7 +92,7 @@ CREATE TRIGGER snaphook_accept_insert INSTEAD OF INSERT ON snaphook_accept BEGIN
     FROM snaphook_sequence q JOIN (
         SELECT s.endpoint_id, s.shard FROM snaphook_subscriptions s
         WHERE s.tenant = NEW.tenant AND s.pattern IN (NEW.type, '*')
-        UNION
+        UNION ALL -- no two patterns of one endpoint match the same type
         SELECT s.endpoint_id, s.shard FROM snaphook_subscriptions s
         WHERE s.tenant = NEW.tenant AND s.wild = 1
             AND substr(NEW.type, 1, length(s.pattern) - 1) = substr(s.pattern, 1, length(s.pattern) - 1)

@@ -95,6 +95,20 @@ impl Pattern {
     }
 }
 
+/// Those of `patterns` that lie within no other, each once. They match what all of them match, and
+/// no type is matched by two of them: of two patterns that match the same type, one lies within
+/// the other.
+pub fn widest(patterns: &[String]) -> Vec<&str> {
+    let within = |narrow: &str, wide: &str| {
+        narrow != wide && wide.strip_suffix('*').is_some_and(|prefix| narrow.starts_with(prefix))
+    };
+    let alone = |narrow: &&str| !patterns.iter().any(|wide| within(narrow, wide));
+    let mut widest: Vec<&str> = patterns.iter().map(String::as_str).filter(alone).collect();
+    widest.sort_unstable();
+    widest.dedup();
+    widest
+}
+
 fn check(text: &str) -> Result<(), EventTypeError> {
     if text.is_empty() {
         return Err(EventTypeError::Empty);
@@ -230,6 +244,19 @@ mod tests {
             let event_type = EventType::parse(&event_type).unwrap();
             let listed = event_type.patterns().contains(&pattern);
             prop_assert_eq!(Pattern::parse(&pattern).unwrap().matches(&event_type), listed);
+        }
+
+        /// Exactly one of the widest matches what any matches, and none matches more.
+        #[test]
+        fn the_widest_patterns_match_the_same_types_once(
+            event_type in "[ab](\\.[ab]){0,3}",
+            patterns in prop::collection::vec("[ab](\\.[ab]){0,2}(\\.\\*)?|\\*", 0..6),
+        ) {
+            let listed = EventType::parse(&event_type).unwrap().patterns();
+            let matches = |pattern: &str| listed.iter().any(|one| one == pattern);
+            let any = patterns.iter().any(|pattern| matches(pattern));
+            let many = widest(&patterns).into_iter().filter(|pattern| matches(pattern)).count();
+            prop_assert_eq!(many, usize::from(any));
         }
 
         #[test]

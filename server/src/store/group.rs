@@ -17,8 +17,9 @@ const GROUP_EVENTS_MAX: usize = 128;
 /// Callers that may wait before the next one has to wait for a place in the line.
 const LINE: usize = 1_024;
 
-/// Groups in progress at once on PostgreSQL: while one waits for its flush, the next is planned.
-const GROUPS: usize = 3;
+/// Groups in progress at once on PostgreSQL: while one waits for its flush, the next is at work. More
+/// would only be smaller, and each has a price of its own.
+const GROUPS: usize = 2;
 
 type Results = Vec<Result<Accepted, StoreError>>;
 

@@ -1,8 +1,11 @@
 //! The rows by which an emit finds who wants an event: one for each pattern of an endpoint that
 //! takes deliveries. They follow the endpoint's row in the same transaction.
+//!
+//! A pattern within another one of the same endpoint has no row: so no event finds an endpoint
+//! twice, and an emit need not look for that.
 
 use super::{StoreError, Tx, endpoints::EndpointRow, on};
-use crate::domain::{endpoint_state::EndpointState, id::EndpointId};
+use crate::domain::{endpoint_state::EndpointState, event_type::widest, id::EndpointId};
 
 impl Tx {
     /// Makes the rows what the endpoint's settings say; none for one that is disabled or deleted.
@@ -14,10 +17,7 @@ impl Tx {
         if endpoint.state == EndpointState::Disabled || endpoint.deleted_at.is_some() {
             return Ok(());
         }
-        let mut patterns = endpoint.settings.event_types.clone();
-        patterns.sort();
-        patterns.dedup();
-        for pattern in patterns {
+        for pattern in widest(&endpoint.settings.event_types) {
             on!(
                 self,
                 "INSERT INTO snaphook.subscriptions (tenant, pattern, endpoint_id, shard)

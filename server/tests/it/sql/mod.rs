@@ -2,5 +2,6 @@
 
 mod embed;
 mod outbox;
+mod parts;
 mod postgres;
 mod roles;
