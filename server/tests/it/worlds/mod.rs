@@ -5,7 +5,7 @@
 //!
 //! In every world: each event that was committed ends, in each of its deliveries; nothing is sent
 //! after its end, or again after a yes but for a mishap that explains it; nothing before its time,
-//! nothing over an endpoint's cap; and what is on record is what happened.
+//! nothing over an endpoint's cap or out of its order; and what is on record is what happened.
 
 mod database;
 mod dice;

@@ -49,6 +49,8 @@ pub struct Receiver {
     pub takes: (Duration, Duration),
     /// Requests that may be under way at once.
     pub cap: usize,
+    /// Whether its events go one by one, in their order.
+    pub ordered: bool,
 }
 
 /// A request that left.
@@ -85,6 +87,9 @@ struct Known {
     requests: HashMap<usize, usize>,
     /// What a node has on record as ended: nothing may leave for it any more.
     ended: HashSet<(usize, String)>,
+    /// Events that were committed at the time of their ids: whoever reads a later one has read
+    /// them. What commits late may be overtaken by what went before it was there to be seen.
+    prompt: HashSet<String>,
     /// When a pair may be attempted again, by the clock of the database.
     due: HashMap<(usize, String), Timestamp>,
     /// When a node last had a mishap that explains a request that is made twice.
@@ -154,6 +159,11 @@ impl Outside {
         self.known.lock().unwrap().due.remove(pair);
     }
 
+    /// An event was committed at the time of its id.
+    pub fn commit(&self, event: String) {
+        self.known.lock().unwrap().prompt.insert(event);
+    }
+
     /// All requests that left.
     pub fn sights(&self) -> Vec<Sight> {
         self.known.lock().unwrap().sights.clone()
@@ -209,6 +219,12 @@ impl Known {
         self.mishaps.get(&sight.node).is_some_and(|mishap| *mishap >= sight.begun)
     }
 
+    /// Whether a later event went before this one.
+    fn is_overtaken(&self, sight: &Sight) -> bool {
+        let later = |one: &&Sight| one.pair.0 == sight.pair.0 && one.pair.1 > sight.pair.1;
+        self.prompt.contains(&sight.pair.1) && self.sights.iter().any(|one| later(&one))
+    }
+
     fn is_shadowed(&self, endpoint: usize, event: &str) -> bool {
         let loose =
             |sight: &&Sight| !sight.recorded && self.lives.get(&sight.node) == Some(&sight.life);
@@ -234,6 +250,9 @@ impl Known {
         }
         if self.due.get(&sight.pair).is_some_and(|due| *due > wall) {
             complain("before its time");
+        }
+        if receiver.ordered && self.is_overtaken(sight) {
+            complain("after a later event of an ordered endpoint");
         }
         // A node that was away may record what it did when its heir has the row in hand already,
         // or has sent it.

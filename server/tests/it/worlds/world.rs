@@ -85,9 +85,12 @@ impl<'a> World<'a> {
         let (mut endpoints, mut ladders) = (Vec::new(), Vec::new());
         for (number, receiver) in receivers.iter().enumerate() {
             let made = START + Duration::from_micros(u64::try_from(number).unwrap());
-            let ladder = dice.pick(LADDERS);
+            // One by one, with probes two minutes apart, an hour's rung would take days of a world.
+            let rungs = if receiver.ordered { &LADDERS[..LADDERS.len() - 1] } else { LADDERS };
+            let ladder = dice.pick(rungs);
             let mut settings = at(&url_of(number));
             settings.max_in_flight = Some(u32::try_from(receiver.cap).unwrap());
+            settings.ordered = receiver.ordered;
             settings.timeout = dice.happens(50).then(|| text(dice.below(29) + 1));
             settings.retry_schedule =
                 Some(ScheduleText::Pauses(ladder.iter().map(|pause| text(*pause)).collect()));
@@ -166,6 +169,9 @@ impl<'a> World<'a> {
         }
         accept(&self.database.store, &key).await.unwrap();
         let (event, _) = self.check_fan_out(&key, active).await.unwrap();
+        if late.is_zero() {
+            self.outside.commit(event.to_string());
+        }
         for (pair_event, endpoint) in self.database.queued().await {
             if pair_event == event {
                 self.committed.push((event, endpoint));
@@ -332,7 +338,9 @@ fn receiver(dice: &mut Dice) -> Receiver {
     let least = Duration::from_micros(200);
     let most = dice.pick(&[10, 500, 3_000, 20_000, 40_000]);
     let takes = (least, Duration::from_millis(most));
-    Receiver { temper, takes, cap: 1 + dice.index(4) }
+    let ordered = dice.happens(25);
+    let cap = if ordered { 1 } else { 1 + dice.index(4) };
+    Receiver { temper, takes, cap, ordered }
 }
 
 fn text(seconds: u64) -> duration::Text {
