@@ -1,5 +1,7 @@
 //! A batch in one statement: arrays in, and each row's own three writes. A row is found by where
 //! it lies, which costs no index; one that has moved is looked up by its key and tried again.
+//! What was settled carries its columns along: to look for each in the batch again would cost the
+//! square of the batch, as these sessions know no join but nested loops.
 
 use std::collections::HashSet;
 
@@ -136,13 +138,13 @@ const SETTLE: &str = concat!(
     DELETE FROM snaphook.queue q USING u
     WHERE q.ctid = u.slot AND q.event_id = u.event_id AND q.endpoint_id = u.endpoint_id
         AND q.run = u.run AND q.attempt = u.attempt AND u.outcome <> 0
-    RETURNING q.event_id, q.endpoint_id, NULL::text AS slot
+    RETURNING u.*, NULL::text AS moved
 ), again AS (
     UPDATE snaphook.queue q SET state = 1, attempt = u.attempt + 1, rung = u.rung, due_at = u.due_at
     FROM u
     WHERE q.ctid = u.slot AND q.event_id = u.event_id AND q.endpoint_id = u.endpoint_id
         AND q.run = u.run AND q.attempt = u.attempt AND u.outcome = 0
-    RETURNING q.event_id, q.endpoint_id, q.ctid::text AS slot
+    RETURNING u.*, q.ctid::text AS moved
 ), settled AS (
     SELECT * FROM gone UNION ALL SELECT * FROM again
 ), kept AS (
@@ -150,16 +152,16 @@ const SETTLE: &str = concat!(
         sent, status, reason, duration_us, detail, response, probe)
     SELECT u.event_id, u.endpoint_id, u.attempt + 1, u.started_at, u.run, u.tenant, u.outcome, u.cause,
         u.sent, u.status, u.reason, u.duration_us, u.detail, u.response, u.probe
-    FROM u JOIN settled s ON s.event_id = u.event_id AND s.endpoint_id = u.endpoint_id
+    FROM settled u
     ON CONFLICT DO NOTHING
 ), buried AS (
     INSERT INTO snaphook.dead_letters (event_id, endpoint_id, tenant, cause, died_at)
     SELECT u.event_id, u.endpoint_id, u.tenant, u.cause, $19
-    FROM u JOIN gone g ON g.event_id = u.event_id AND g.endpoint_id = u.endpoint_id
+    FROM gone u
     WHERE u.outcome = 2
     ON CONFLICT DO NOTHING
 )
-SELECT event_id, endpoint_id, slot FROM settled"
+SELECT event_id, endpoint_id, moved FROM settled"
 );
 
 const ADD_LATE: &str = concat!(
