@@ -21,7 +21,7 @@ lint:  ## format, clippy, the house rules; licenses and sources where cargo-deny
 	scripts/lint
 
 bench: export POSTGRES_SETTINGS = shared_buffers=512MB; max_wal_size=4GB; autovacuum_naptime=1min
-bench:  ## measure emit and delivery beside their ceilings, into target/bench.json; BENCH adds flags
+bench:  ## measure rates beside their ceilings, latency and memory, into target/bench.json; BENCH adds flags
 	cargo build --locked --release --package snaphook --bin snaphook
 	scripts/with-postgres target/release/snaphook bench $(BENCH)
 

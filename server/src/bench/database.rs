@@ -120,23 +120,30 @@ impl Database {
         Ok(())
     }
 
-    /// Deliveries that are on record as delivered, and rows that still wait.
-    pub async fn count(&self) -> anyhow::Result<(i64, i64)> {
+    /// Deliveries that are on record as delivered, and rows that still wait: of tenants whose name
+    /// is like one of these two.
+    pub async fn count(&self, tenants: [&str; 2]) -> anyhow::Result<(i64, i64)> {
         Ok(match self {
             Self::Postgres { url, .. } => {
                 let mut connection = PgConnection::connect(url).await?;
                 sqlx::query_as(
-                    "SELECT (SELECT count(*) FROM snaphook.attempts WHERE outcome = 1),
-                            (SELECT count(*) FROM snaphook.queue)",
+                    "SELECT (SELECT count(*) FROM snaphook.attempts
+                             WHERE outcome = 1 AND (tenant LIKE $1 OR tenant LIKE $2)),
+                            (SELECT count(*) FROM snaphook.queue WHERE tenant LIKE $1 OR tenant LIKE $2)",
                 )
+                .bind(tenants[0])
+                .bind(tenants[1])
                 .fetch_one(&mut connection)
                 .await?
             }
             Self::Sqlite(path) => {
                 sqlx::query_as(
-                    "SELECT (SELECT count(*) FROM snaphook_attempts WHERE outcome = 1),
-                            (SELECT count(*) FROM snaphook_queue)",
+                    "SELECT (SELECT count(*) FROM snaphook_attempts
+                             WHERE outcome = 1 AND (tenant LIKE $1 OR tenant LIKE $2)),
+                            (SELECT count(*) FROM snaphook_queue WHERE tenant LIKE $1 OR tenant LIKE $2)",
                 )
+                .bind(tenants[0])
+                .bind(tenants[1])
                 .fetch_one(&mut open(path).await?)
                 .await?
             }

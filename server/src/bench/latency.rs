@@ -10,7 +10,7 @@ use super::{
     machine::{Cpu, Usage},
     program::{Program, rest},
     report::as_number,
-    setup::{EVENT_TYPE, Fixture, Kind, ONE, TENANTS, payload},
+    setup::{EVENT_TYPE, Fixture, Kind, ONE, Prepared, TENANTS, payload},
     sink::Sink,
 };
 use crate::world::real::{chance, monotonic};
@@ -33,6 +33,20 @@ pub async fn measure(
 ) -> anyhow::Result<(Vec<f64>, Cpu)> {
     let prepared = fixture.copy(Kind::Postgres).await?;
     let program = Program::start(&prepared, &plan.folder).await?;
+    let found = sample(plan, fixture, sink, &program, &prepared).await?;
+    drop(program);
+    prepared.database.remove(&fixture.cluster).await?;
+    Ok(found)
+}
+
+/// The same of a server that runs already.
+pub async fn sample(
+    plan: &Plan,
+    fixture: &Fixture,
+    sink: &Sink,
+    program: &Program,
+    prepared: &Prepared,
+) -> anyhow::Result<(Vec<f64>, Cpu)> {
     let mut emitter = PgConnection::connect(&prepared.database.url()).await?;
     let mut expected = sink.requests();
     expected += u64::try_from(emit_for(&mut emitter, WARM_UP).await?.len())?;
@@ -44,8 +58,6 @@ pub async fn measure(
     let now = Usage::now(Some(program.process()), &fixture.cluster);
     let arrivals = sink.arrivals();
     emitter.close().await?;
-    drop(program);
-    prepared.database.remove(&fixture.cluster).await?;
     let mut millis = Vec::with_capacity(committed.len());
     for (event, at) in &committed {
         let arrived = arrivals.get(event);

@@ -90,6 +90,20 @@ fn cpu_of_family(parent: u32) -> Duration {
     own + children.map(cpu_of).sum::<Duration>()
 }
 
+/// The memory of a process that is in RAM, in MB: as of now, and at its most. 0 where the system
+/// does not tell.
+pub fn memory_of(process: u32) -> (f64, f64) {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    (megabytes(&status, "VmRSS:"), megabytes(&status, "VmHWM:"))
+}
+
+/// A line of `/proc/PID/status`, which counts in KiB.
+fn megabytes(status: &str, name: &str) -> f64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());
+    kib.map_or(0.0, |kib: f64| kib * 1_024.0 / 1e6)
+}
+
 /// What a part of the whole took of the processor, in microseconds for each unit of work. 0 where
 /// it has no part, or the system does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -132,6 +146,14 @@ fn ticks(fields: Option<&[u64]>, places: std::ops::Range<usize>) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_told_in_megabytes() {
+        let status = "Name:\tsnaphook\nVmHWM:\t   46875 kB\nVmRSS:\t   31250 kB\n";
+        for (name, expected) in [("VmHWM:", 48.0), ("VmRSS:", 32.0), ("VmNone:", 0.0)] {
+            assert!((megabytes(status, name) - expected).abs() < 1e-9, "{name}");
+        }
+    }
 
     #[test]
     fn a_name_with_blanks_and_brackets_hides_no_field() {

@@ -1,5 +1,5 @@
 //! What is measured: names, units, and the figures that must and should be reached. The figures
-//! are ratios to a ceiling of the same run, or milliseconds; docs/benchmarks.md says why these.
+//! are ratios to a ceiling of the same run, or the value itself; docs/benchmarks.md says why these.
 
 /// One line of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
@@ -37,6 +37,56 @@ pub enum Measure {
     /// From the commit to the request, 99th percentile.
     #[value(name = "latency-p99")]
     LatencyMost,
+    /// As `PostgresOne`, beside one endpoint that is down and has a great backlog.
+    #[value(name = "beside-dead-rate")]
+    DeadRate,
+    /// As `LatencyMost`, beside the same.
+    #[value(name = "beside-dead-p99")]
+    DeadMost,
+    /// As `PostgresOne`, beside many endpoints with a backlog each.
+    #[value(name = "beside-crowd-rate")]
+    CrowdRate,
+    /// As `LatencyMost`, beside the same.
+    #[value(name = "beside-crowd-p99")]
+    CrowdMost,
+    /// As `PostgresOne`, beside one endpoint that takes ten seconds.
+    #[value(name = "beside-slow-rate")]
+    SlowRate,
+    /// As `LatencyMost`, beside the same.
+    #[value(name = "beside-slow-p99")]
+    SlowMost,
+    /// What of a core it takes with many endpoints and nothing to do.
+    #[value(name = "idle-cpu")]
+    IdleCpu,
+    /// Memory after that.
+    #[value(name = "memory-idle")]
+    MemoryIdle,
+    /// Memory at its most while as much as can be is coming in, ten deliveries an event.
+    #[value(name = "memory-saturated")]
+    MemorySaturated,
+    /// Memory at its most beside a great backlog.
+    #[value(name = "memory-backlog")]
+    MemoryBacklog,
+    /// The rate of a server's first minute.
+    #[value(name = "rate-first")]
+    RateFirst,
+    /// The rate after so many deliveries.
+    #[value(name = "rate-later")]
+    RateLater,
+    /// The rate then, beside a transaction that is left open.
+    #[value(name = "rate-beside-open-transaction")]
+    RateBesideTransaction,
+}
+
+/// What must be reached, and what is aimed at: of the ratio to the ceiling, or of the value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Goal {
+    /// The least that will do.
+    pub must: f64,
+    /// What would be good.
+    pub aim: f64,
+    /// Whether less is better.
+    pub low: bool,
 }
 
 /// What is known of a measure before it is measured.
@@ -44,39 +94,56 @@ pub enum Measure {
 pub struct Facts {
     /// For the table.
     pub title: &'static str,
-    /// `events/s`, `deliveries/s`, `ms`, `µs`.
+    /// `events/s`, `deliveries/s`, `ms`, `µs`, `%`, `MB`.
     pub unit: &'static str,
     /// What it is compared with.
     pub ceiling: Option<Measure>,
-    /// The ratio to the ceiling, or the time, that must be reached; and that are aimed at.
-    pub goal: Option<(f64, f64)>,
+    /// What is to be reached.
+    pub goal: Option<Goal>,
     /// The measure in whose run it is found.
     pub comes_with: Option<Measure>,
+    /// Whether one round is enough: it is long, and no rate that others' work would shake.
+    pub once: bool,
 }
 
 const fn facts(title: &'static str, unit: &'static str) -> Facts {
-    Facts { title, unit, ceiling: None, goal: None, comes_with: None }
+    Facts { title, unit, ceiling: None, goal: None, comes_with: None, once: false }
 }
 
 impl Facts {
+    /// Compared with `ceiling`; the ratio should be high.
     const fn of(self, ceiling: Measure, must: f64, aim: f64) -> Self {
-        Self { ceiling: Some(ceiling), goal: Some((must, aim)), ..self }
+        Self { ceiling: Some(ceiling), goal: Some(Goal { must, aim, low: false }), ..self }
     }
 
+    /// Compared with `ceiling`; the ratio should be low.
+    const fn at_most(self, ceiling: Measure, must: f64, aim: f64) -> Self {
+        Self { ceiling: Some(ceiling), goal: Some(Goal { must, aim, low: true }), ..self }
+    }
+
+    /// The value should be low.
     const fn within(self, must: f64, aim: f64) -> Self {
-        Self { goal: Some((must, aim)), ..self }
+        Self { goal: Some(Goal { must, aim, low: true }), ..self }
     }
 
     const fn with(self, measure: Measure) -> Self {
         Self { comes_with: Some(measure), ..self }
     }
 
-    /// Whether `value` reaches the goal; `None` when there is none. Rates must be high, times low.
+    const fn once(self) -> Self {
+        Self { once: true, ..self }
+    }
+
+    /// Whether the goal is reached; `None` when there is none, or its ceiling was not measured.
     pub fn met(&self, value: f64, ratio: Option<f64>) -> Option<bool> {
-        let (must, _) = self.goal?;
-        Some(ratio.map_or(value <= must, |ratio| ratio >= must))
+        let goal = self.goal?;
+        let found = if self.ceiling.is_some() { ratio? } else { value };
+        Some(if goal.low { found <= goal.must } else { found >= goal.must })
     }
 }
+
+/// Within 1.25 times of what it is without, at best 1.05 times.
+const BESIDE: (f64, f64) = (1.25, 1.05);
 
 impl Measure {
     /// All, in the order in which a round takes them: ceilings first.
@@ -92,6 +159,19 @@ impl Measure {
         Self::Verify,
         Self::LatencyHalf,
         Self::LatencyMost,
+        Self::DeadRate,
+        Self::DeadMost,
+        Self::CrowdRate,
+        Self::CrowdMost,
+        Self::SlowRate,
+        Self::SlowMost,
+        Self::IdleCpu,
+        Self::MemoryIdle,
+        Self::MemorySaturated,
+        Self::MemoryBacklog,
+        Self::RateFirst,
+        Self::RateLater,
+        Self::RateBesideTransaction,
     ];
 
     /// As in the JSON; stable.
@@ -102,33 +182,28 @@ impl Measure {
 
     /// What is known of it.
     pub fn facts(self) -> Facts {
+        let rate = |title| facts(title, "deliveries/s");
+        let beside = |title| rate(title).of(Self::PostgresOne, 1.0 / BESIDE.0, 1.0 / BESIDE.1);
+        let late = |title| facts(title, "ms").at_most(Self::LatencyMost, BESIDE.0, BESIDE.1);
         match self {
             Self::R32 => facts("R32: insert and commit one row, 32 clients", "events/s"),
-            Self::Raw => facts("RAW: sign and post, no database", "deliveries/s"),
+            Self::Raw => rate("RAW: sign and post, no database"),
             Self::EmitOne => {
                 facts("emit by SQL, 32 clients, fan-out 1", "events/s").of(Self::R32, 0.35, 0.5)
             }
             Self::EmitTen => {
                 facts("emit by SQL, 32 clients, fan-out 10", "events/s").of(Self::R32, 0.25, 0.4)
             }
-            Self::PostgresOne => facts(
-                "HTTP in to recorded, PostgreSQL, fan-out 1",
-                "deliveries/s",
-            )
-            .of(Self::R32, 0.2, 0.35),
-            Self::PostgresTen => facts(
-                "HTTP in to recorded, PostgreSQL, fan-out 10",
-                "deliveries/s",
-            )
-            .of(Self::R32, 0.5, 0.8),
-            Self::SqliteOne => facts("HTTP in to recorded, SQLite, fan-out 1", "deliveries/s").of(
-                Self::Raw,
-                0.08,
-                0.15,
-            ),
-            Self::Drain => {
-                facts("draining a backlog, PostgreSQL", "deliveries/s").of(Self::Raw, 0.35, 0.5)
+            Self::PostgresOne => {
+                rate("HTTP in to recorded, PostgreSQL, fan-out 1").of(Self::R32, 0.2, 0.35)
             }
+            Self::PostgresTen => {
+                rate("HTTP in to recorded, PostgreSQL, fan-out 10").of(Self::R32, 0.5, 0.8)
+            }
+            Self::SqliteOne => {
+                rate("HTTP in to recorded, SQLite, fan-out 1").of(Self::Raw, 0.08, 0.15)
+            }
+            Self::Drain => rate("draining a backlog, PostgreSQL").of(Self::Raw, 0.35, 0.5),
             Self::Verify => facts("verify 1 KiB, HMAC-SHA256, whole path", "µs").within(3.0, 2.0),
             Self::LatencyHalf => {
                 facts("commit to request at 50 events/s, p50", "ms").within(5.0, 2.0)
@@ -136,7 +211,34 @@ impl Measure {
             Self::LatencyMost => facts("commit to request at 50 events/s, p99", "ms")
                 .within(25.0, 8.0)
                 .with(Self::LatencyHalf),
+            Self::DeadRate => beside("rate beside a dead endpoint's backlog"),
+            Self::DeadMost => late("p99 beside a dead endpoint's backlog").with(Self::DeadRate),
+            Self::CrowdRate => beside("rate beside many endpoints' backlogs"),
+            Self::CrowdMost => late("p99 beside many endpoints' backlogs").with(Self::CrowdRate),
+            Self::SlowRate => beside("rate beside an endpoint that takes 10 s"),
+            Self::SlowMost => late("p99 beside an endpoint that takes 10 s").with(Self::SlowRate),
+            Self::IdleCpu => facts("idle, of a core", "%").within(1.0, 0.2),
+            Self::MemoryIdle => facts("memory, idle", "MB").within(40.0, 25.0).with(Self::IdleCpu),
+            Self::MemorySaturated => {
+                facts("memory, saturated", "MB").within(150.0, 80.0).with(Self::PostgresTen)
+            }
+            Self::MemoryBacklog => {
+                facts("memory, beside a backlog", "MB").within(150.0, 80.0).with(Self::DeadRate)
+            }
+            Self::RateFirst => rate("rate of the first minute").once(),
+            Self::RateLater => {
+                rate("rate after a million deliveries").of(Self::RateFirst, 0.9, 1.0).later()
+            }
+            Self::RateBesideTransaction => {
+                rate("rate beside an open transaction").of(Self::RateFirst, 0.9, 1.0).later()
+            }
         }
+    }
+}
+
+impl Facts {
+    const fn later(self) -> Self {
+        self.with(Measure::RateFirst).once()
     }
 }
 
@@ -147,11 +249,15 @@ mod tests {
     #[test]
     fn rates_must_be_high_and_times_low() {
         let (rate, time) = (Measure::EmitOne.facts(), Measure::LatencyHalf.facts());
+        let beside = Measure::DeadMost.facts();
         for (facts, value, ratio, expected, why) in [
             (rate, 1.0, Some(0.35), Some(true), "just reached"),
             (rate, 1e9, Some(0.349), Some(false), "the ratio counts, not the value"),
+            (rate, 1e9, None, None, "nothing to compare it with"),
             (time, 5.0, None, Some(true), "just in time"),
             (time, 5.1, None, Some(false), "too late"),
+            (beside, 90.0, Some(1.25), Some(true), "not much later than without"),
+            (beside, 1.0, Some(1.26), Some(false), "later than without"),
             (Measure::Raw.facts(), 1.0, None, None, "a ceiling has no goal"),
         ] {
             assert_eq!(facts.met(value, ratio), expected, "{why}");

@@ -4,8 +4,11 @@
 //! The server under test is a process of its own, as a user runs it. The load and the receiver are
 //! in this one, on the same cores.
 
+mod aging;
+mod beside;
 mod database;
 mod emit;
+mod idle;
 mod latency;
 mod load;
 mod machine;
@@ -17,6 +20,7 @@ mod report;
 mod setup;
 mod sink;
 mod verifying;
+mod waiting;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -44,6 +48,11 @@ pub struct Plan {
     pub time: Duration,
     /// Deliveries that wait when the draining begins.
     pub backlog: u32,
+    /// Deliveries that wait for a dead endpoint, or for a hundredth as many endpoints; and after
+    /// which to look whether it got slower.
+    pub waiting: u32,
+    /// How long the load lasts when it is looked whether it gets slower.
+    pub minute: Duration,
     /// Only these, and the ceilings that they need; all when empty.
     pub only: Vec<Measure>,
     /// For SQLite files and logs. Made when it is not there; only our own files are removed.
@@ -54,6 +63,13 @@ impl Plan {
     fn wants(&self, measure: Measure) -> bool {
         let needed = |other: &Measure| *other == measure || other.facts().ceiling == Some(measure);
         self.only.is_empty() || self.only.iter().any(needed)
+    }
+
+    /// Whether anything is wanted that is found in the run of `measure`.
+    fn wants_run_of(&self, measure: Measure) -> bool {
+        let with =
+            |other: &&Measure| **other == measure || other.facts().comes_with == Some(measure);
+        Measure::ALL.iter().filter(with).any(|other| self.wants(*other))
     }
 }
 
@@ -87,15 +103,17 @@ async fn measure(
     tell: &(dyn Fn(&str) + Sync),
 ) -> anyhow::Result<()> {
     for round in 1..=plan.rounds {
-        for measure in Measure::ALL.iter().copied().filter(|measure| plan.wants(*measure)) {
+        for measure in Measure::ALL.iter().copied() {
             // Some come out of the same run as another.
-            if measure.facts().comes_with.is_some_and(|other| plan.wants(other)) {
+            let facts = measure.facts();
+            if facts.comes_with.is_some() || !plan.wants_run_of(measure) || facts.once && round > 1
+            {
                 continue;
             }
             tell(&format!("round {round} of {}: {}", plan.rounds, measure.facts().title));
             let found = one(plan, fixture, sink, measure).await;
             let found = found.with_context(|| format!("while measuring {}", measure.name()))?;
-            for (measure, sample) in found {
+            for (measure, sample) in found.into_iter().filter(|(one, _)| plan.wants(*one)) {
                 samples.add(measure, sample);
             }
         }
@@ -110,18 +128,21 @@ async fn one(
     sink: &Sink,
     measure: Measure,
 ) -> anyhow::Result<Vec<(Measure, Sample)>> {
+    let beside = async |kind| {
+        anyhow::Ok(beside::named(kind, beside::measure(plan, fixture, sink, kind).await?))
+    };
+    let flow = async |kind, to| pipeline::flow(plan, fixture, sink, kind, to).await;
     let sample = match measure {
         Measure::R32 => emit::reference(plan, fixture).await?,
         Measure::EmitOne => emit::emit(plan, fixture, setup::ONE).await?,
         Measure::EmitTen => emit::emit(plan, fixture, setup::TEN).await?,
         Measure::Raw => raw::post(plan, fixture, sink).await?,
-        Measure::PostgresOne => {
-            pipeline::flow(plan, fixture, sink, Kind::Postgres, setup::ONE).await?
+        Measure::PostgresOne => flow(Kind::Postgres, setup::ONE).await?.0,
+        Measure::PostgresTen | Measure::MemorySaturated => {
+            let (rate, memory) = flow(Kind::Postgres, setup::TEN).await?;
+            return Ok(vec![(Measure::PostgresTen, rate), (Measure::MemorySaturated, memory)]);
         }
-        Measure::PostgresTen => {
-            pipeline::flow(plan, fixture, sink, Kind::Postgres, setup::TEN).await?
-        }
-        Measure::SqliteOne => pipeline::flow(plan, fixture, sink, Kind::Sqlite, setup::ONE).await?,
+        Measure::SqliteOne => flow(Kind::Sqlite, setup::ONE).await?.0,
         Measure::Drain => pipeline::drain(plan, fixture, sink).await?,
         Measure::Verify => verifying::measure(plan, fixture)?,
         Measure::LatencyHalf | Measure::LatencyMost => {
@@ -129,6 +150,46 @@ async fn one(
             let at = |part| Sample { value: report::quantile(&millis, part), cpu };
             return Ok(vec![(Measure::LatencyHalf, at(0.5)), (Measure::LatencyMost, at(0.99))]);
         }
+        Measure::DeadRate | Measure::DeadMost | Measure::MemoryBacklog => {
+            return beside(Kind::Dead).await;
+        }
+        Measure::CrowdRate | Measure::CrowdMost => return beside(Kind::Crowd).await,
+        Measure::SlowRate | Measure::SlowMost => return beside(Kind::Slow).await,
+        Measure::IdleCpu | Measure::MemoryIdle => return idle::measure(plan, fixture).await,
+        Measure::RateFirst | Measure::RateLater | Measure::RateBesideTransaction => {
+            return aging::measure(plan, fixture, sink).await;
+        }
     };
     Ok(vec![(measure, sample)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_wanted_for_whatever_is_found_in_it_and_as_a_ceiling() {
+        let plan = |only: &[Measure]| Plan {
+            postgres: String::new(),
+            rounds: 1,
+            time: Duration::ZERO,
+            backlog: 0,
+            waiting: 0,
+            minute: Duration::ZERO,
+            only: only.to_vec(),
+            folder: PathBuf::new(),
+        };
+        for (only, run, expected) in [
+            (&[][..], Measure::Drain, true),
+            (&[Measure::Drain], Measure::Drain, true),
+            (&[Measure::Drain], Measure::Raw, true),
+            (&[Measure::Drain], Measure::R32, false),
+            (&[Measure::MemoryBacklog], Measure::DeadRate, true),
+            (&[Measure::SlowMost], Measure::LatencyHalf, true),
+            (&[Measure::RateLater], Measure::RateFirst, true),
+            (&[Measure::RateLater], Measure::PostgresOne, false),
+        ] {
+            assert_eq!(plan(only).wants_run_of(run), expected, "{run:?} for {only:?}");
+        }
+    }
 }

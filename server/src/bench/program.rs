@@ -15,12 +15,13 @@ use http_body_util::Full;
 
 use super::{
     load::Caller,
+    machine::memory_of,
     setup::{LOOPBACK, MASTER_KEY, Prepared},
 };
 use crate::world::real::monotonic;
 
 /// How long it may take to start, and later for the last result to be on record.
-const PATIENCE: Duration = Duration::from_mins(1);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How often to ask it.
 const ASK_EVERY: Duration = Duration::from_millis(2);
@@ -92,6 +93,16 @@ impl Program {
         self.child.id()
     }
 
+    /// Its memory in RAM, in MB.
+    pub fn memory(&self) -> f64 {
+        memory_of(self.child.id()).0
+    }
+
+    /// The most that its memory ever was, in MB.
+    pub fn memory_most(&self) -> f64 {
+        memory_of(self.child.id()).1
+    }
+
     /// A request to its API.
     pub fn request(&self, method: Method, path: &str, body: Bytes) -> Request<Full<Bytes>> {
         let request = Request::builder()
@@ -104,16 +115,25 @@ impl Program {
         request.expect("paths and keys are text that a header takes")
     }
 
+    /// How many deliveries it says are on record as delivered, since it started.
+    pub async fn delivered(&self) -> anyhow::Result<u64> {
+        self.ask_delivered(&mut Caller::connect(self.address).await?).await
+    }
+
+    async fn ask_delivered(&self, caller: &mut Caller) -> anyhow::Result<u64> {
+        let asked = self.request(Method::GET, "/metrics", Bytes::new());
+        let (status, body) = caller.call(asked).await?;
+        anyhow::ensure!(status == StatusCode::OK, "/metrics answered {status}");
+        Ok(delivered(&String::from_utf8_lossy(&body)))
+    }
+
     /// Waits until it says that so many deliveries are on record as delivered. What it says is
     /// compared with its database later.
     pub async fn until_delivered(&self, many: u64) -> anyhow::Result<()> {
         let mut caller = Caller::connect(self.address).await?;
         let mut last = (0, monotonic());
         loop {
-            let asked = self.request(Method::GET, "/metrics", Bytes::new());
-            let (status, body) = caller.call(asked).await?;
-            anyhow::ensure!(status == StatusCode::OK, "/metrics answered {status}");
-            let delivered = delivered(&String::from_utf8_lossy(&body));
+            let delivered = self.ask_delivered(&mut caller).await?;
             if delivered >= many {
                 return Ok(());
             }

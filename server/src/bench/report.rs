@@ -115,11 +115,7 @@ impl Report {
             let value = samples.median(*measure)?;
             let ceiling = facts.ceiling.and_then(|ceiling| samples.median(ceiling));
             let ratio = ceiling.map(|ceiling| value / ceiling);
-            let met = if ratio.is_some() || facts.ceiling.is_none() {
-                facts.met(value, ratio)
-            } else {
-                None
-            };
+            let met = facts.met(value, ratio);
             Some(Outcome {
                 name: measure.name(),
                 measure: *measure,
@@ -127,8 +123,8 @@ impl Report {
                 unit: facts.unit,
                 ceiling: ceiling.map(rounded),
                 ratio: ratio.map(rounded),
-                must: facts.goal.map(|goal| goal.0),
-                aim: facts.goal.map(|goal| goal.1),
+                must: facts.goal.map(|goal| rounded(goal.must)),
+                aim: facts.goal.map(|goal| rounded(goal.aim)),
                 met,
                 range: (quantile(&values, 0.0), quantile(&values, 1.0)),
                 cpu_us: samples.cpu(*measure),

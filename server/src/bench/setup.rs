@@ -15,6 +15,7 @@ use serde_json::{Map, json};
 use super::{
     Measure, Plan,
     database::{Cluster, Database},
+    waiting,
 };
 use crate::{
     domain::{
@@ -49,9 +50,6 @@ pub const MASTER_KEY: &str = "00112233445566778899aabbccddeeff001122334455667788
 /// Bytes of each payload.
 const PAYLOAD_BYTES: usize = 1_024;
 
-/// Events of one statement while a backlog is made.
-const FILL: u32 = 1_000;
-
 /// How many endpoints want each event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FanOut {
@@ -67,6 +65,9 @@ pub const ONE: FanOut = FanOut { prefix: "one_", endpoints: 1 };
 /// Ten deliveries an event.
 pub const TEN: FanOut = FanOut { prefix: "ten_", endpoints: 10 };
 
+/// As a condition of SQL, the tenants of whose deliveries everything is counted.
+pub const HEALTHY: [&str; 2] = ["one\\_%", "ten\\_%"];
+
 /// What a copy is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -74,6 +75,14 @@ pub enum Kind {
     Postgres,
     /// PostgreSQL, with deliveries that wait.
     Backlog,
+    /// The same beside an endpoint that is down, with deliveries that wait.
+    Dead,
+    /// The same beside an endpoint that takes ten seconds.
+    Slow,
+    /// The same beside many endpoints, with nothing to deliver.
+    Many,
+    /// The same beside many endpoints, each with deliveries that wait.
+    Crowd,
     /// SQLite, with nothing to deliver.
     Sqlite,
 }
@@ -111,9 +120,33 @@ impl Fixture {
         database.run("VACUUM (ANALYZE)").await?;
         self.made.push((Kind::Postgres, Prepared { database, api_key }));
         if plan.wants(Measure::Drain) {
-            let Prepared { database, api_key } = self.copy(Kind::Postgres).await?;
-            fill(&database, plan.backlog).await?;
-            self.made.push((Kind::Backlog, Prepared { database, api_key }));
+            let prepared = self.copy(Kind::Postgres).await?;
+            waiting::fill(&prepared.database, plan.backlog).await?;
+            self.made.push((Kind::Backlog, prepared));
+        }
+        if plan.wants_run_of(Measure::DeadRate) {
+            let prepared = self.trouble(sink).await?;
+            waiting::let_dead_wait(&prepared.database, plan.waiting).await?;
+            self.made.push((Kind::Dead, prepared));
+        }
+        if plan.wants_run_of(Measure::SlowRate) {
+            let prepared = self.trouble(sink).await?;
+            waiting::let_slow_wait(&prepared.database).await?;
+            self.made.push((Kind::Slow, prepared));
+        }
+        let crowd = plan.wants_run_of(Measure::CrowdRate);
+        if crowd || plan.wants_run_of(Measure::IdleCpu) {
+            let prepared = self.copy(Kind::Postgres).await?;
+            let manage = manage(&prepared.database).await?;
+            waiting::add_crowd(&manage, sink, plan.waiting / waiting::CROWD_WAITING).await?;
+            manage.store.close().await;
+            prepared.database.run("VACUUM (ANALYZE)").await?;
+            self.made.push((Kind::Many, prepared));
+        }
+        if crowd {
+            let prepared = self.copy(Kind::Many).await?;
+            waiting::let_crowd_wait(&prepared.database).await?;
+            self.made.push((Kind::Crowd, prepared));
         }
         if plan.wants(Measure::SqliteOne) {
             let database = Database::Sqlite(self.folder.join("prepared.db"));
@@ -121,6 +154,15 @@ impl Fixture {
             self.made.push((Kind::Sqlite, Prepared { database, api_key }));
         }
         Ok(())
+    }
+
+    /// A copy with the endpoints that trouble others.
+    async fn trouble(&self, sink: SocketAddr) -> anyhow::Result<Prepared> {
+        let prepared = self.copy(Kind::Postgres).await?;
+        let manage = manage(&prepared.database).await?;
+        waiting::add_troubles(&manage, sink).await?;
+        manage.store.close().await;
+        Ok(prepared)
     }
 
     /// A copy, for one measurement.
@@ -179,23 +221,28 @@ pub fn payload() -> String {
     format!("{head}{note}{tail}")
 }
 
+/// What changes the configuration of a database, which is migrated if need be.
+async fn manage(database: &Database) -> anyhow::Result<Manage> {
+    let store = Store::open(&database.url(), Options { migrate: true, serve: false }).await?;
+    let policy = Arc::new(policy());
+    let world = Arc::new(RealWorld::new(ClientSettings::new(policy.clone()))?);
+    Ok(Manage {
+        store,
+        world,
+        keyring: Arc::new(Keyring::new(MasterKey::parse(MASTER_KEY)?, Vec::new())),
+        policy,
+        wake: Arc::new(|| {}),
+        owner_wait: std::time::Duration::ZERO,
+    })
+}
+
 /// Migrates, and makes tenants with their endpoints, as a user would. Gives an API key.
 async fn configure(
     database: &Database,
     sink: SocketAddr,
     kinds: &[FanOut],
 ) -> anyhow::Result<String> {
-    let store = Store::open(&database.url(), Options { migrate: true, serve: false }).await?;
-    let policy = Arc::new(policy());
-    let world = Arc::new(RealWorld::new(ClientSettings::new(policy.clone()))?);
-    let manage = Manage {
-        store: store.clone(),
-        world: world.clone(),
-        keyring: Arc::new(Keyring::new(MasterKey::parse(MASTER_KEY)?, Vec::new())),
-        policy,
-        wake: Arc::new(|| {}),
-        owner_wait: std::time::Duration::ZERO,
-    };
+    let manage = manage(database).await?;
     let actor = Actor::command_line();
     for kind in kinds {
         for number in 0..TENANTS {
@@ -210,28 +257,9 @@ async fn configure(
     }
     let (name, scopes) = ("bench".to_owned(), Scopes::all());
     let new = NewApiKey { name, tenant: None, scopes, expires_at: None };
-    let (_, key) = create_api_key(&store, &*world, &actor, new).await?;
-    world.shutdown().await;
-    store.close().await;
+    let (_, key) = create_api_key(&manage.store, &*manage.world, &actor, new).await?;
+    manage.store.close().await;
     Ok(key.expose().to_owned())
-}
-
-/// Emits `deliveries` events of one delivery each.
-async fn fill(database: &Database, deliveries: u32) -> anyhow::Result<()> {
-    let payload = payload();
-    for start in (0..deliveries).step_by(usize::try_from(FILL)?) {
-        let many = FILL.min(deliveries - start);
-        database
-            .run(format!(
-                "SELECT cardinality(snaphook.emit_many(
-                     array_agg('{prefix}' || n % {TENANTS}), array_agg('{EVENT_TYPE}'::text),
-                     array_agg('{payload}'::text)))
-                 FROM generate_series(1, {many}) n",
-                prefix = ONE.prefix,
-            ))
-            .await?;
-    }
-    database.run("VACUUM (ANALYZE)").await
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! The receiver: takes every request, answers 204, counts. It verifies nothing, for what it
-//! spends is taken from what is measured.
+//! spends is taken from what is measured. Under [`SLOW`] it takes its time, and does not count.
 
 use std::{
     collections::HashMap,
@@ -20,7 +20,14 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use super::program::rest;
 use crate::world::real::monotonic;
+
+/// What the path of an endpoint begins with that takes ten seconds.
+pub const SLOW: &str = "/slow/";
+
+/// How long it takes there.
+const TAKES: Duration = Duration::from_secs(10);
 
 /// A running receiver.
 pub struct Sink {
@@ -53,7 +60,7 @@ impl Sink {
         self.address
     }
 
-    /// Requests so far.
+    /// Requests so far, but for the slow ones.
     pub fn requests(&self) -> u64 {
         self.seen.requests.load(Ordering::Relaxed)
     }
@@ -102,9 +109,14 @@ async fn answer(
     seen: &Seen,
 ) -> Result<Response<Empty<Bytes>>, Infallible> {
     seen.note(&request);
+    let slow = request.uri().path().starts_with(SLOW);
     let mut body = request.into_body();
     while let Some(Ok(_)) = body.frame().await {}
-    seen.requests.fetch_add(1, Ordering::Relaxed);
+    if slow {
+        rest(TAKES).await;
+    } else {
+        seen.requests.fetch_add(1, Ordering::Relaxed);
+    }
     let mut response = Response::new(Empty::new());
     *response.status_mut() = StatusCode::NO_CONTENT;
     Ok(response)

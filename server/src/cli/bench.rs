@@ -25,14 +25,32 @@ pub struct Args {
     #[arg(long, default_value = "4s", value_name = "DURATION", value_parser = duration::parse)]
     time: Duration,
     /// Deliveries that wait when the draining begins
-    #[arg(long, default_value_t = 50_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 200_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     backlog: u32,
+    /// Deliveries that wait for a dead endpoint, or for a hundredth as many endpoints; and after
+    /// which to look whether it got slower
+    #[arg(long, default_value_t = 1_000_000, value_name = "N", value_parser = clap::value_parser!(u32).range(100..))]
+    waiting: u32,
+    /// One short round with a hundredth of everything that waits, whatever the other flags say.
+    /// Its figures are no more than a hint
+    #[arg(long)]
+    short: bool,
     /// Only this, and its ceiling; may be repeated
     #[arg(long, value_name = "MEASURE")]
     only: Vec<Measure>,
     /// Where the result is written as JSON
     #[arg(long, default_value = "target/bench.json", value_name = "FILE")]
     out: PathBuf,
+}
+
+/// How long the first rate and the later ones are measured when it is looked whether it gets
+/// slower.
+const MINUTE: Duration = Duration::from_mins(1);
+
+fn shortened(plan: Plan) -> Plan {
+    let (time, minute) = (Duration::from_secs(2), Duration::from_secs(4));
+    let (backlog, waiting) = ((plan.backlog / 100).max(1), (plan.waiting / 100).max(100));
+    Plan { rounds: 1, time, minute, backlog, waiting, ..plan }
 }
 
 /// Runs the command.
@@ -46,9 +64,12 @@ pub async fn run(args: Args) -> anyhow::Result<Exit> {
         rounds: args.rounds.into(),
         time: args.time,
         backlog: args.backlog,
+        waiting: args.waiting,
+        minute: MINUTE,
         only: args.only,
         folder,
     };
+    let plan = if args.short { shortened(plan) } else { plan };
     let measured = bench::run(&plan, &note).await;
     // Files of a run that failed are of no use either.
     let _ = std::fs::remove_dir_all(&plan.folder);
