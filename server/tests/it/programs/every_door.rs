@@ -19,8 +19,12 @@ use crate::support::{
 };
 
 /// Attempt 2 comes by `try-now`, between the rotation and attempt 3, which the schedule brings.
-const SETTINGS: &[(&str, &str)] =
-    &[("SNAPHOOK_DELIVERY_RETRY_SCHEDULE", "0s,10m,1s"), ("SNAPHOOK_DELIVERY_JITTER", "0")];
+/// Every event fails twice, which must not open the circuit.
+const SETTINGS: &[(&str, &str)] = &[
+    ("SNAPHOOK_DELIVERY_RETRY_SCHEDULE", "0s,10m,1s"),
+    ("SNAPHOOK_DELIVERY_JITTER", "0"),
+    ("SNAPHOOK_CIRCUIT_OPEN_AFTER", "1000"),
+];
 
 /// What each event carries, told apart by its door.
 fn data(door: &str) -> String {

@@ -194,6 +194,8 @@ async fn a_wall_clock_that_jumps_loses_nothing_and_is_told_of() {
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
             // Leases are looked at sooner, and with them the clock.
             ("SNAPHOOK_DELIVERY_LEASE", "40s"),
+            // Each first attempt fails, and none is to be held back for that.
+            ("SNAPHOOK_CIRCUIT_OPEN_AFTER", "1000"),
         ];
         let node = Node::start(database, "one", &settings).await;
         let (receiver, seen) = reluctant().await;
