@@ -96,7 +96,7 @@ pub enum IdScope {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemeError {
     /// No provider has this name.
-    #[error("no provider is called {0:?}; docs/providers.md lists them, and so does Scheme::names")]
+    #[error("no provider is called {0:?}; docs/providers.md lists those that there are")]
     Unknown(String),
     /// The provider signs in several ways.
     #[error("{name:?} signs in several ways; name one of {variants}")]

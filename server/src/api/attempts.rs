@@ -26,7 +26,8 @@ pub struct AttemptBody {
     /// Of what the delivery died by it.
     #[schema(value_type = Option<String>)]
     cause: Option<Cause>,
-    /// Whether a request was sent.
+    /// Whether it was an attempt: false for an ending without one, such as a cancellation. How far
+    /// an attempt came that has no `status`, its `reason` tells.
     sent: bool,
     /// Whether it probed a circuit ahead of its time: its retry schedule does not count it.
     probe: bool,

@@ -19,8 +19,8 @@ use super::{
 };
 use crate::domain::{
     format::json_problem,
-    limits::CONTENT_TYPE_BYTES_MAX,
-    problem::{Problem, shown},
+    limits::check_content_type,
+    problem::Problem,
     tenant::TenantId,
     time::{self, Timestamp},
 };
@@ -70,14 +70,11 @@ pub async fn create(
     refuse_encoded(&parts.headers)?;
     let content_type = match parts.headers.get(header::CONTENT_TYPE) {
         Some(value) => {
-            let text = value.to_str().ok().filter(|text| text.len() <= CONTENT_TYPE_BYTES_MAX);
-            text.map(str::to_owned).ok_or_else(|| {
-                let problem = format!(
-                    "{} is no content type; use ASCII of at most {CONTENT_TYPE_BYTES_MAX} characters",
-                    shown(&String::from_utf8_lossy(value.as_bytes()))
-                );
+            let text = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            check_content_type(&text).map_err(|problem| {
                 ApiError::invalid(vec![Problem::new("content-type", problem)])
-            })?
+            })?;
+            text
         }
         None => UNKNOWN.to_owned(),
     };

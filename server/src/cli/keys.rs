@@ -157,6 +157,13 @@ async fn create(create: Create) -> anyhow::Result<()> {
     let key = create.key()?;
     let settings = load(&create.settings.sources())?;
     let store = open(&settings, Options { migrate: true, serve: false }).await?;
+    if let Some(tenant) = &key.tenant
+        && store.read().await?.find_tenant(tenant).await?.is_none()
+    {
+        return Err(Failure::new(Exit::NotFound, format!("there is no tenant {tenant}"))
+            .hint(format!("make it first: snaphook tenants create {tenant}"))
+            .into());
+    }
     let (_, text) = create_api_key(&store, &Offline, &Actor::command_line(), key).await?;
     store.close().await;
     Output::new(false).line(text.expose())

@@ -1,7 +1,7 @@
 //! Limits of what comes in, each with its reason. Limits that belong to one thing stand beside
 //! it: of URLs in `url.rs`, of filters in `filter.rs`, of ladders in `retry.rs`.
 
-use super::time::Timestamp;
+use super::{problem::shown, time::Timestamp};
 
 /// Bytes of a payload, unless `limits.payload` says otherwise: what most receivers take; larger
 /// things are better fetched from a link in the event.
@@ -38,6 +38,27 @@ pub const VERSION_BYTES_MAX: usize = 64;
 
 /// Bytes of a content type (RFC 6838 §4.2 bounds type and subtype at 127 each).
 pub const CONTENT_TYPE_BYTES_MAX: usize = 256;
+
+/// Why a text is no content type: `type/subtype`, with parameters or without (RFC 9110 §8.3.1).
+/// It goes out as a header of requests, so it must be one that every receiver can read.
+pub fn check_content_type(text: &str) -> Result<(), String> {
+    let is_token = |part: &str| {
+        let special = |byte| b"!#$%&'*+-.^_`|~".contains(&byte);
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || special(byte))
+    };
+    let essence = text.split(';').next().unwrap_or_default().trim_ascii();
+    let is_named =
+        essence.split_once('/').is_some_and(|(left, right)| is_token(left) && is_token(right));
+    let fits = text.len() <= CONTENT_TYPE_BYTES_MAX
+        && text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'));
+    if is_named && fits {
+        return Ok(());
+    }
+    Err(format!(
+        "{} is no content type; write one such as text/plain, in ASCII, of at most {CONTENT_TYPE_BYTES_MAX} characters",
+        shown(text)
+    ))
+}
 
 /// Bytes of a `traceparent`: 55 in version 00 (W3C Trace Context); later ones may be longer.
 pub const TRACEPARENT_BYTES_MAX: usize = 256;
@@ -113,6 +134,26 @@ mod tests {
             (Some(i64::MAX), None),
         ] {
             assert_eq!(page_size(asked).ok(), expected, "{asked:?}");
+        }
+    }
+
+    #[test]
+    fn a_content_type_has_a_type_and_a_subtype() {
+        for (text, ok) in [
+            ("text/plain", true),
+            ("application/vnd.api+json; charset=utf-8", true),
+            ("multipart/form-data; boundary=\"a b\"", true),
+            ("bad type", false),
+            ("text", false),
+            ("/plain", false),
+            ("text/", false),
+            ("text/pl ain", false),
+            ("text/plain; x=\u{1}", false),
+            ("té/plain", false),
+            ("", false),
+            (&format!("text/plain; x={}", "y".repeat(CONTENT_TYPE_BYTES_MAX)), false),
+        ] {
+            assert_eq!(check_content_type(text).is_ok(), ok, "{text:?}");
         }
     }
 

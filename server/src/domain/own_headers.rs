@@ -91,7 +91,17 @@ impl OwnHeaders {
     /// that is absent stays as it is (JSON Merge Patch, RFC 7396).
     pub fn merge(&mut self, change: &Map<String, Value>) -> Vec<Problem> {
         let mut problems = Vec::new();
+        let mut given = std::collections::BTreeMap::new();
         for (name, value) in change {
+            if let Some(first) = given.insert(name.to_ascii_lowercase(), name) {
+                problems.push(Problem::new(
+                    field(name),
+                    format_args!(
+                        "it is given twice, as {first} too; case makes no difference, give it once"
+                    ),
+                ));
+                continue;
+            }
             let stored = self.0.keys().find(|stored| stored.eq_ignore_ascii_case(name)).cloned();
             match value {
                 Value::String(text) if text == HIDDEN && stored.is_some() => {}
@@ -262,6 +272,10 @@ mod tests {
         let twice: OwnHeaders =
             ["X-A", "x-a"].into_iter().map(|name| (name.to_owned(), "v".to_owned())).collect();
         assert!(twice.problems(&[])[0].problem.contains("twice"));
+
+        let change = serde_json::json!({"X-A": "1", "x-a": "2"});
+        let problems = OwnHeaders::default().merge(change.as_object().unwrap());
+        assert!(problems[0].problem.contains("twice, as X-A too"), "{problems:?}");
     }
 
     #[test]

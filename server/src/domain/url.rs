@@ -74,8 +74,8 @@ pub enum UrlError {
         address: IpAddr,
     },
     /// Zero or over 65535.
-    #[error("the port must be a number from 1 to 65535")]
-    Port,
+    #[error("the port in {0:?} is none; it must be a number from 1 to 65535")]
+    Port(String),
     /// All else that the parser or the HTTP library objects to.
     #[error("the URL cannot be read: {0}")]
     Unreadable(String),
@@ -89,7 +89,7 @@ impl EndpointUrl {
         let (written_host, https) = written_host(text)?;
         let mut url = Url::parse(text).map_err(|error| match error {
             url::ParseError::EmptyHost => UrlError::NoHost,
-            url::ParseError::InvalidPort => UrlError::Port,
+            url::ParseError::InvalidPort => UrlError::Port(beginning(text)),
             url::ParseError::InvalidIpv4Address
             | url::ParseError::InvalidIpv6Address
             | url::ParseError::InvalidDomainCharacter
@@ -120,7 +120,10 @@ impl EndpointUrl {
         if address.is_none() && url.host_str() != Some(&host) {
             url.set_host(Some(&host)).map_err(|error| UrlError::Unreadable(error.to_string()))?;
         }
-        let port = url.port_or_known_default().filter(|port| *port != 0).ok_or(UrlError::Port)?;
+        let port = url
+            .port_or_known_default()
+            .filter(|port| *port != 0)
+            .ok_or_else(|| UrlError::Port(beginning(text)))?;
         let text: Arc<str> = url.as_str().into();
         if text.len() > URL_BYTES_MAX {
             return Err(UrlError::TooLong(text.len()));

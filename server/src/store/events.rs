@@ -191,7 +191,7 @@ impl Tx {
                 .fetch_all(connection)
                 .await?
         });
-        Ok(page.finish_feed(rows, |row| (row.tx, row.event.id.0)).map(|row| row.event))
+        Ok(page.finish_feed(rows, (0, 0), |row| (row.tx, row.event.id.0)).map(|row| row.event))
     }
 
     /// One event without its payload; of `tenant` alone, if one is given.

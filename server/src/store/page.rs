@@ -151,11 +151,17 @@ impl<K: Key> Page<K> {
         Paged { rows, next, previous }
     }
 
-    /// The page of a feed: it only goes onward, and its end is a place to ask again from.
-    pub(super) fn finish_feed<T>(self, mut rows: Vec<T>, key: impl Fn(&T) -> K) -> Paged<T> {
+    /// The page of a feed: it only goes onward, and its end is a place to ask again from. `start`
+    /// lies before every row: the place of a feed that has none yet.
+    pub(super) fn finish_feed<T>(
+        self,
+        mut rows: Vec<T>,
+        start: K,
+        key: impl Fn(&T) -> K,
+    ) -> Paged<T> {
         rows.truncate(usize::from(self.limit));
-        let last = rows.last().map(key).or(self.from.map(|(_, key)| key));
-        let next = last.map(|key| write(self.digest, Way::Onward, &key));
+        let last = rows.last().map(key).or(self.from.map(|(_, key)| key)).unwrap_or(start);
+        let next = Some(write(self.digest, Way::Onward, &last));
         Paged { rows, next, previous: None }
     }
 }

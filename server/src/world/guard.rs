@@ -233,8 +233,15 @@ fn describe(host: &str, address: IpAddr) -> String {
 }
 
 fn refused(host: &str, address: IpAddr, verdict: Verdict) -> Blocked {
+    let by_reach = verdict == Verdict::Own
+        || (verdict.is_internal() && embedded(address.to_canonical()).is_none());
+    let unless = if by_reach {
+        "unless the operator sets reach to internal"
+    } else {
+        "and nothing opens this one but its own range in the operator's guard.allow"
+    };
     let sentence = format!(
-        "{} is {}; the host must have public addresses only, unless the operator sets reach to internal",
+        "{} is {}; the host must have public addresses only, {unless}",
         describe(host, address),
         verdict.sentence()
     );

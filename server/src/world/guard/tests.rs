@@ -168,6 +168,20 @@ fn ports_and_plain_http_are_the_operators_to_allow() {
 }
 
 #[test]
+fn a_refusal_says_what_opens_the_address_and_nothing_that_does_not() {
+    for (host, internal, part) in [
+        ("10.0.0.7", false, "unless the operator sets reach to internal"),
+        ("169.254.169.254", false, "nothing opens this one but its own range"),
+        ("169.254.169.254", true, "nothing opens this one but its own range"),
+        ("64:ff9b::a00:7", true, "nothing opens this one but its own range"),
+        ("192.0.2.1", false, "nothing opens this one but its own range"),
+    ] {
+        let refused = Policy::default().check_address(host, host.parse().unwrap(), 443, internal);
+        assert!(refused.unwrap_err().sentence.contains(part), "{host}, internal: {internal}");
+    }
+}
+
+#[test]
 fn a_refusal_names_host_address_and_rule() {
     let blocked =
         Policy::default().check_address("a.example", "10.0.0.1".parse().unwrap(), 443, false);
