@@ -3,7 +3,7 @@
 //! Each endpoint has a lane: a short ring of rows that are here, and the knowledge of when the
 //! next of those that stayed in the database is due. Turns go round over tenants, then over each
 //! tenant's lanes, one row a turn, so that no backlog stands in another's way. Rows over a
-//! ring's size are parked: they wait in the database, where they cost nothing.
+//! ring's size wait in the database: parked, where they cost nothing, or where they are.
 //!
 //! Here: whose turn it is. How rows come in is `intake`, what attempts tell is `results`.
 
@@ -12,6 +12,7 @@ mod intake;
 mod lane;
 mod results;
 mod ring;
+mod staying;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -59,6 +60,8 @@ pub struct Lanes {
     waiting: BTreeSet<(Timestamp, EndpointId)>,
     /// Lanes that have something parked, by when it is to be read.
     parked: BTreeSet<(Timestamp, EndpointId)>,
+    /// Lanes that do not move, and of which fresh rows stay: these are to be parked.
+    stopped: BTreeSet<EndpointId>,
     /// Shards of which it is not certain that all fresh rows were seen: nothing ordered goes.
     unread: HashSet<i16>,
     /// Rows that left the memory and may be fresh in the database: to be parked there.
@@ -147,7 +150,7 @@ impl Lanes {
                 self.waiting.insert((goes_at, endpoint));
                 continue;
             }
-            let unread = lane.settings.ordered && self.unread.contains(&lane.settings.shard);
+            let unread = lane.waits_for_order(&self.unread);
             if unread || (lane.slow && !room_for_slow) {
                 stopped.push(endpoint);
                 continue;
@@ -267,6 +270,11 @@ impl Lanes {
             self.parked.remove(&(before, endpoint));
         }
         lane.filed = at;
+        if lane.staying.is_some() && !lane.moves() {
+            self.stopped.insert(endpoint);
+        } else {
+            self.stopped.remove(&endpoint);
+        }
         self.parked.extend(at.map(|at| (at, endpoint)));
     }
 

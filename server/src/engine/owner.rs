@@ -4,9 +4,11 @@
 mod fetch;
 mod outcomes;
 mod shards;
+mod staying;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use self::staying::Pages;
 use super::{
     Engine,
     attempt::Job,
@@ -37,6 +39,7 @@ pub struct Owner {
     leases: Leases,
     lanes: Lanes,
     scans: AllScans,
+    pages: Pages,
     live: LiveEndpoints,
     /// Requests under way, by shard: a shard is given back when it has none.
     under_way: HashMap<i16, usize>,
@@ -64,6 +67,7 @@ impl Owner {
             leases: Leases::default(),
             lanes,
             scans: AllScans::default(),
+            pages: Pages::default(),
             live: LiveEndpoints::default(),
             under_way: HashMap::new(),
             leaving: Vec::new(),
@@ -233,7 +237,7 @@ impl Owner {
 
     /// Whether there is more to read at once.
     pub fn has_more(&self) -> bool {
-        self.scans.have_more()
+        self.scans.have_more() || self.lanes.have_to_move()
     }
 
     /// When something is due that nobody will ring for.

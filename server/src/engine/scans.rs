@@ -28,6 +28,10 @@ const LATE_SLACK: Duration = Duration::from_secs(2);
 /// How often the late scan runs while events come in.
 const LATE_EVERY: Duration = Duration::from_millis(200);
 
+/// How old an event is at least that only the sweep will read again: the late scan goes on while
+/// the last event that was read is no older than twice its slack.
+pub const LATE_REACH: Duration = Duration::from_secs(6);
+
 /// How often everything is read from the beginning.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 
@@ -83,6 +87,11 @@ impl Page {
     pub fn goes_back(&self) -> bool {
         self.back
     }
+
+    /// Whether it is the first of a sweep.
+    pub fn begins_sweep(&self) -> bool {
+        self.back && self.cursor.after == BEGINNING
+    }
 }
 
 impl AllScans {
@@ -112,7 +121,9 @@ impl AllScans {
                 scans.back = scans.start_back(now);
             }
             let page = |after, back| Page { cursor: Cursor { shard: *shard, after }, back };
-            let slack = if scans.more { scans.hot } else { before(scans.hot, HOT_SLACK) };
+            // After a while nothing passes by milliseconds any more.
+            let ahead = scans.more || scans.is_quiet(now);
+            let slack = if ahead { scans.hot } else { before(scans.hot, HOT_SLACK) };
             pages.push(page(slack, false));
             pages.extend(scans.back.map(|place| page(place, true)));
         }
@@ -174,8 +185,7 @@ impl Scans {
         if self.sweep_at > now + SWEEP_EVERY {
             self.sweep_at = now;
         }
-        // Nothing came in for a while: nothing can be late but what the sweep finds.
-        let quiet = self.hot.0.created_at() + 2 * LATE_SLACK < now;
+        let quiet = self.is_quiet(now);
         if now < self.late_at && self.late_at <= now + LATE_EVERY || quiet {
             if quiet {
                 self.late_at = self.sweep_at;
@@ -185,6 +195,11 @@ impl Scans {
         self.late_at = now + LATE_EVERY;
         self.sweeping = false;
         Some(before(self.hot, LATE_SLACK))
+    }
+
+    /// Nothing came in for a while: nothing can be late but what the sweep finds.
+    fn is_quiet(&self, now: Timestamp) -> bool {
+        self.hot.0.created_at() + 2 * LATE_SLACK < now
     }
 }
 
@@ -292,6 +307,27 @@ mod tests {
         assert_eq!(reads, 2, "from the beginning up to where the hot scan has been");
         read_once(&mut scans, &table, START + LATE_EVERY);
         assert!(whole(&scans), "a look back takes nothing away");
+    }
+
+    #[test]
+    fn what_is_older_than_the_reach_of_the_late_scan_is_read_again_by_the_sweep_alone() {
+        for behind in 0..8 {
+            let (mut scans, now) = (AllScans::default(), START + Duration::from_mins(1));
+            let tick = Duration::from_millis(1);
+            let newest = row(now - Duration::from_secs(behind), 1);
+            let old = row(now - LATE_REACH - tick, 1);
+            let before_newest = row(newest.due_at - tick, 1);
+            let table = [before_newest.clone(), newest, old.clone()];
+            scans.add(3, now);
+            read_once(&mut scans, &table, now); // to the end
+            let mut again = Vec::new();
+            for step in 0..290 {
+                let now = now + step * Duration::from_millis(100);
+                again.extend(read_once(&mut scans, &table, now));
+            }
+            assert!(!again.contains(&old.event_id), "{behind} s behind");
+            assert_eq!(again.contains(&before_newest.event_id), behind <= 4, "{behind} s behind");
+        }
     }
 
     #[test]

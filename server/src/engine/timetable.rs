@@ -109,10 +109,9 @@ impl Sleeper {
         self.look = true;
     }
 
-    /// There was something to do: stay awake for a moment.
+    /// There was something to do: stay awake for a moment, and look every so often.
     pub fn stay_awake(&mut self, now: Duration) {
         self.awake_until = now + AWAKE;
-        self.look = true;
     }
 
     /// The connection may be gone; a new one is made at the next nap.

@@ -23,8 +23,9 @@ use crate::{
 /// which in turn are shorter than the 30 s that orchestrators wait.
 const DRAIN: Duration = Duration::from_secs(24);
 
-/// Deliveries that are started in one turn, so that results are looked at in between.
-const STARTS_A_TURN: usize = 64;
+/// Deliveries that are started in one turn, so that results are looked at in between. Each turn has
+/// its price in statements, so not too few.
+const STARTS_A_TURN: usize = 128;
 
 /// Bytes of payloads under way beyond which nothing is started: memory must not grow with the
 /// size of what others emit.

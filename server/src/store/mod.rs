@@ -36,6 +36,7 @@ pub mod reseal;
 pub mod seal;
 pub mod secrets;
 mod shards;
+mod stretches;
 mod subscriptions;
 pub mod tenants;
 mod upkeep;
@@ -58,6 +59,7 @@ pub use health::HealthRecord;
 pub use queue::{Cursor, Row, SHARDS};
 pub use secrets::SecretRow;
 pub use shards::Lease;
+pub use stretches::Stretch;
 
 use crate::faults::Faults;
 

@@ -47,9 +47,13 @@ impl Lanes {
         self.remove_all(gone);
     }
 
-    /// Forgets an endpoint that is no more. False while it has requests under way.
+    /// Forgets an endpoint that is no more. False while it has requests under way, or rows that
+    /// are still to be parked.
     pub fn remove(&mut self, endpoint: EndpointId) -> bool {
-        let busy = self.by_endpoint.get(&endpoint).is_some_and(|lane| lane.in_flight > 0);
+        let busy = self
+            .by_endpoint
+            .get(&endpoint)
+            .is_some_and(|lane| lane.in_flight > 0 || lane.staying.is_some());
         if !busy {
             self.remove_all(vec![endpoint]);
         }
@@ -70,6 +74,7 @@ impl Lanes {
                 self.in_flight -= lane.in_flight;
                 self.slow_in_flight -= if lane.slow { lane.in_flight } else { 0 };
             }
+            self.stopped.remove(&endpoint);
             self.changed.remove(&endpoint);
         }
         let lanes = &self.by_endpoint;

@@ -8,7 +8,7 @@ use crate::{
         id::{EndpointId, EventId},
         time::Timestamp,
     },
-    store::Row,
+    store::{Row, Stretch},
 };
 
 /// What to do with a fresh row.
@@ -46,6 +46,8 @@ pub struct Read {
     pub order: Order,
     /// How many rows.
     pub limit: usize,
+    /// What stays of it, to be read along where the order is that of due times.
+    pub staying: Option<Stretch>,
 }
 
 impl Lanes {
@@ -117,25 +119,24 @@ impl Lanes {
         due.map(|(_, endpoint)| (endpoint, &self.by_endpoint[endpoint]))
             .filter(|(_, lane)| self.may_be_read(lane, crowded) && lane.rests_until <= now)
             .take(most)
-            .map(|(endpoint, lane)| Read {
-                shard: lane.settings.shard,
-                endpoint: *endpoint,
-                order: order_of(lane),
+            .map(|(endpoint, lane)| {
+                let order = order_of(lane);
                 // What is here lies in the same table and is read along, and one row more tells
                 // when the next is due.
-                limit: lane.ring.len()
+                let limit = lane.ring.len()
                     + lane.in_flight
                     + lane.shelved
                     + if lane.is_open() { 0 } else { lane.room(crowded) }
-                    + 1,
+                    + 1;
+                let staying = lane.stretch(*endpoint, limit).filter(|_| order == Order::Due);
+                Read { shard: lane.settings.shard, endpoint: *endpoint, order, limit, staying }
             })
             .collect()
     }
 
     /// Whether a lane is to be read once its time has come.
     pub(super) fn may_be_read(&self, lane: &Lane, crowded: bool) -> bool {
-        let unread = lane.settings.ordered && self.unread.contains(&lane.settings.shard);
-        !unread && (lane.is_open() || lane.runs_low(crowded))
+        !lane.waits_for_order(&self.unread) && (lane.is_open() || lane.runs_low(crowded))
     }
 
     /// Takes what a lane's read gave, in the order that was asked for.

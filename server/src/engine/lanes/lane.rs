@@ -1,9 +1,9 @@
 //! One endpoint's lane, as a record, and the questions that can be asked of it alone; what
 //! happens in it is decided in `lanes`.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
-use super::ring::Ring;
+use super::{ring::Ring, staying::Staying};
 use crate::domain::{
     circuit::CircuitState, health::Health, id::EventId, pace::Pace, rate::RateLimit,
     time::Timestamp,
@@ -67,8 +67,10 @@ pub struct Lane {
     pub probe: Option<EventId>,
     /// The event that somebody wants as the next probe.
     pub wanted: Option<EventId>,
-    /// The soonest due time of what is parked; `None` when nothing is.
+    /// The soonest due time of what waits in the database; `None` when nothing does.
     pub parked_due: Option<Timestamp>,
+    /// Where fresh rows of it stay, beside what is parked.
+    pub staying: Option<Staying>,
     /// Under which time it is filed among the lanes that are to be read.
     pub filed: Option<Timestamp>,
     /// Where it stands.
@@ -91,6 +93,7 @@ impl Lane {
             probe: None,
             wanted: None,
             parked_due: None,
+            staying: None,
             filed: None,
             stand: Stand::Nowhere,
         }
@@ -109,6 +112,13 @@ impl Lane {
     /// Whether it has a row to give, if its turn comes.
     pub fn is_ready(&self) -> bool {
         !self.settings.held && self.in_flight < self.width() && !self.ring.is_empty()
+    }
+
+    /// Whether an earlier row than those that are known may be there, and matters. Shards in
+    /// `unread` may have fresh ones that nobody has seen.
+    pub fn waits_for_order(&self, unread: &HashSet<i16>) -> bool {
+        let hidden = self.staying.is_some() || unread.contains(&self.settings.shard);
+        self.settings.ordered && hidden
     }
 
     /// When the next request may go.

@@ -4,6 +4,7 @@
 mod circuits;
 mod model;
 mod order;
+mod staying;
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
-//! Reading rows: what is due in the lanes, and what is fresh. What has no room in memory is parked.
+//! Reading rows: what is due in the lanes, and what is fresh. What has no room in memory
+//! stays or is parked.
 
 use std::collections::HashMap;
 
-use super::{ALL, LANES_EVERY, Owner};
+use super::{ALL, LANES_EVERY, Owner, staying};
 use crate::{
     domain::{
         id::{EndpointId, EventId},
@@ -16,7 +17,7 @@ use crate::{
 };
 
 /// Lanes that are read in one turn, so that a turn stays short.
-const LANES_A_TURN: usize = 64;
+pub(super) const LANES_A_TURN: usize = 64;
 
 impl Owner {
     /// Reads what is due in the lanes and what is fresh. Gives how many rows came.
@@ -26,6 +27,7 @@ impl Owner {
         // What left the memory must be in its lane before that is read.
         let left = self.lanes.take_left();
         self.park(left).await?;
+        self.move_stopped().await?;
         let (now, begun) = (engine.now(), engine.world.monotonic());
         let mut tx = engine.store.read_engine().await?;
         if begun >= self.lanes_at {
@@ -58,7 +60,7 @@ impl Owner {
         self.lanes.set_unread(shards.filter(|shard| all || unread.contains(shard)));
     }
 
-    /// Fills the rings that ran low from what is parked and due.
+    /// Fills the rings that ran low from what waits and is due.
     async fn fill_rings(&mut self, tx: &mut Tx, now: Timestamp) -> Result<(), StoreError> {
         let reads = self.lanes.to_read(now, LANES_A_TURN);
         let mut found = self.read(tx, &reads).await?;
@@ -70,7 +72,7 @@ impl Owner {
     }
 
     async fn read(
-        &self,
+        &mut self,
         tx: &mut Tx,
         reads: &[Read],
     ) -> Result<HashMap<EndpointId, Vec<Row>>, StoreError> {
@@ -99,6 +101,7 @@ impl Owner {
         if !by_event.is_empty() {
             take(tx.list_lane_rows_by_event(&by_event).await?);
         }
+        self.read_staying(tx, reads, &mut found).await?;
         // Nothing behind the last probe: round again.
         by_event.retain(|(_, endpoint, after, _)| after.0 > 0 && !found.contains_key(endpoint));
         if !by_event.is_empty() {
@@ -125,17 +128,22 @@ impl Owner {
         let cursors: Vec<_> = pages.iter().map(|page| page.cursor).collect();
         let rows = tx.list_fresh(&cursors, PAGE).await?;
         let mut ends: HashMap<i16, (usize, Place)> = HashMap::new();
+        let all = pages[0].cursor.shard == ALL;
+        let key = |row: &Row| if all { ALL } else { row.shard };
         for row in &rows {
-            let shard = if pages[0].cursor.shard == ALL { ALL } else { row.shard };
-            let end = ends.entry(shard).or_insert((0, BEGINNING));
+            let end = ends.entry(key(row)).or_insert((0, BEGINNING));
             *end = (end.0 + 1, (row.event_id, row.endpoint_id));
         }
         for page in pages {
             self.scans.read(page, ends.get(&page.cursor.shard).copied());
+            self.pages.read(page);
         }
+        let hot = !pages[0].goes_back();
+        let dense = hot.then(|| staying::dense(&rows, key));
         for row in rows {
             self.know(tx, row.endpoint_id).await?;
             match self.lanes.offer(row.clone(), now) {
+                Offer::Park if self.let_stay(&row, key(&row), dense.as_ref(), now) => {}
                 Offer::Park => surplus.push(row),
                 Offer::Displaced(other) => surplus.push(*other),
                 Offer::Taken | Offer::Known => {}

@@ -187,6 +187,7 @@ impl Owner {
 
     fn forget(&mut self, shard: i16) {
         self.scans.remove(shard);
+        self.pages.remove(shard);
         self.lanes.remove_shard(shard);
         self.live.remove_shard(shard);
         self.leaving.retain(|leaving| *leaving != shard);

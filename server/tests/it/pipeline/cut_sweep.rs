@@ -24,9 +24,9 @@ const EVENTS: usize = 3;
 async fn a_cut_connection_at_any_step_leaves_nothing_behind() {
     on_both(async |database| {
         let store = database.open().await;
-        for pauses in [false, true] {
+        for (pauses, old) in [(false, false), (true, false), (true, true)] {
             for step in 1.. {
-                if !survives(database, &store, step, pauses).await {
+                if !survives(database, &store, step, pauses, old).await {
                     assert!(step > 50, "only {step} steps were swept");
                     break;
                 }
@@ -37,8 +37,8 @@ async fn a_cut_connection_at_any_step_leaves_nothing_behind() {
 }
 
 /// One scenario with a cut at `step`; one of the endpoints `pauses` for a while, which has its
-/// lane read anew. Gives whether it came to that.
-async fn survives(database: &Database, store: &Store, step: u64, pauses: bool) -> bool {
+/// lane read anew. What is `old` is not parked at first. Gives whether it came to that.
+async fn survives(database: &Database, store: &Store, step: u64, pauses: bool, old: bool) -> bool {
     empty(database).await;
     let world =
         Simulated::new(|url, count| if url.contains("flaky") && count == 1 { 503 } else { 200 });
@@ -49,6 +49,7 @@ async fn survives(database: &Database, store: &Store, step: u64, pauses: bool) -
     for _ in 0..EVENTS {
         store.accept(event("order.paid", None)).await.unwrap();
     }
+    world.pass(Duration::from_secs(if old { 10 } else { 0 }));
     let faults = Arc::new(Faults::cut_at(step));
     let settings = EngineSettings::default();
     let engine = Engine::new(

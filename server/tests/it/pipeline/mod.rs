@@ -1,5 +1,6 @@
 //! Whole runs of the pipeline in a simulated world.
 
+mod backlogs;
 mod circuits;
 mod commands;
 pub mod crash_sweep;

@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use snaphook::{domain::id::EventId, store::Row};
+use snaphook::{
+    domain::id::EventId,
+    store::{Row, SHARDS, Stretch},
+};
 use sqlx::{Connection as _, PgConnection};
 
 use super::{add_endpoint, emit, fresh, new_event};
@@ -47,6 +50,17 @@ async fn lanes_and_events_are_found_by_their_own_indexes_although_no_statistic_k
         }
         sqlx::raw_sql("VACUUM (ANALYZE) snaphook.queue").execute(&mut admin).await.unwrap();
         let rows: Vec<Row> = fresh(&store).await;
+        let (first, last) = (EventId(0), EventId(i64::MAX));
+        let stretches: Vec<Stretch> = lanes
+            .iter()
+            .map(|(shard, endpoint, limit)| {
+                let (shard, endpoint, limit) = (*shard, *endpoint, *limit);
+                Stretch { shard, endpoint, first, last, limit }
+            })
+            .collect();
+        let mut tx = store.read_engine().await.unwrap();
+        assert_eq!(tx.list_fresh_of_lanes(&stretches).await.unwrap().len(), 6);
+        drop(tx);
         let mut tx = store.begin_engine().await.unwrap();
         tx.park(&rows).await.unwrap();
         tx.commit().await.unwrap();
@@ -64,7 +78,10 @@ async fn lanes_and_events_are_found_by_their_own_indexes_although_no_statistic_k
             }
         };
         tokio::time::timeout(Duration::from_secs(10), told).await.unwrap();
-        for (index, expected) in [("queue_laned_event", 0), ("_tx_id_idx", 0)] {
+        let of_all_shards = i64::from(SHARDS); // by which the test found the rows
+        for (index, expected) in
+            [("queue_fresh", of_all_shards + 3), ("queue_laned_event", 0), ("_tx_id_idx", 0)]
+        {
             assert_eq!(scans(&mut admin, index).await, expected, "{index}");
         }
     })

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use snaphook::{
     domain::id::EventId,
-    store::{Cursor, Row, Store},
+    store::{Cursor, EndpointRow, Row, Store, Stretch},
 };
 
 use super::{add_endpoint, emit, fresh, new_event, on_both};
@@ -88,6 +88,54 @@ async fn several_lanes_are_read_at_once_each_up_to_its_own_limit() {
                 rows.iter().filter(|row| row.endpoint_id == endpoint).cloned().collect();
             let alone = tx.list_lane(shard, endpoint, expected).await.unwrap();
             assert_eq!(own, alone, "the soonest {expected} of {endpoint}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn fresh_rows_of_single_lanes_are_read_from_an_event_to_an_event() {
+    on_both(async |store| {
+        let mut lanes = Vec::new();
+        for (number, event_type) in (1..).zip(["a", "b", "c"]) {
+            let endpoint = add_endpoint(store, "acme", number, &[event_type]).await;
+            let mut events = Vec::new();
+            for _ in 0..5 {
+                events.push(emit(store, &new_event("acme", event_type)).await.event);
+            }
+            lanes.push((endpoint, events));
+        }
+        let parked: Vec<Row> =
+            fresh(store).await.into_iter().filter(|row| row.event_id == lanes[0].1[2]).collect();
+        let mut tx = store.begin_engine().await.unwrap();
+        tx.park(&parked).await.unwrap();
+        tx.commit().await.unwrap();
+
+        let mut tx = store.read_engine().await.unwrap();
+        for (first, last, limit, expected, what) in [
+            (0, 4, 100, vec![0, 1, 3, 4], "all but what is parked"),
+            (1, 3, 100, vec![1, 3], "between the two, with them"),
+            (0, 4, 2, vec![0, 1], "no more than wanted"),
+            (2, 2, 100, vec![], "none"),
+        ] {
+            let of = |(endpoint, events): &(EndpointRow, Vec<EventId>)| Stretch {
+                shard: endpoint.shard,
+                endpoint: endpoint.id,
+                first: events[first],
+                last: events[last],
+                limit,
+            };
+            let asked = [of(&lanes[0]), of(&lanes[2])];
+            let rows = tx.list_fresh_of_lanes(&asked).await.unwrap();
+            let of = |lane: usize| {
+                let (endpoint, events) = &lanes[lane];
+                let own = rows.iter().filter(|row| row.endpoint_id == endpoint.id);
+                own.map(|row| events.iter().position(|event| *event == row.event_id).unwrap())
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!((of(0), of(1)), (expected, vec![]), "{what}");
+            let all: Vec<usize> = (first..=last).take(usize::try_from(limit).unwrap()).collect();
+            assert_eq!(of(2), all, "{what}");
         }
     })
     .await;

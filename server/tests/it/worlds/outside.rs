@@ -248,9 +248,6 @@ impl Known {
         if open.iter().any(|other| other.pair == sight.pair) {
             complain("twice at the same time");
         }
-        if self.due.get(&sight.pair).is_some_and(|due| *due > wall) {
-            complain("before its time");
-        }
         if receiver.ordered && self.is_overtaken(sight) {
             complain("after a later event of an ordered endpoint");
         }
@@ -258,6 +255,10 @@ impl Known {
         // or has sent it.
         let explained = |one: &Sight| one.shadowed || self.had_mishap(one);
         let last = self.sights.iter().rev().find(|other| other.pair == sight.pair);
+        let early = self.due.get(&sight.pair).is_some_and(|due| *due > wall);
+        if early && !last.is_some_and(explained) {
+            complain("before its time");
+        }
         if last.is_some_and(|last| self.ended.contains(&sight.pair) && !explained(last)) {
             complain("after its end");
         }

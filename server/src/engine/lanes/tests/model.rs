@@ -1,6 +1,8 @@
 //! The lanes beside a database of two sets, fresh and parked, and the list of what is under way.
 //! Each step does to the lanes what the owner would do, and to the sets what SQL would do.
 
+mod staying;
+
 use std::{
     collections::{HashMap, HashSet},
     time::Duration,
@@ -34,6 +36,8 @@ pub struct Model {
     rests: HashMap<EndpointId, Timestamp>,
     /// Rows that were fetched at least once: what nobody has seen yet can be overtaken.
     seen: HashSet<Pair>,
+    /// Fresh rows that no scan reads again, as they stay for their lane to come to them.
+    staying: HashSet<Pair>,
     /// When the endpoint with a rate had its last request.
     paced_at: Option<Timestamp>,
     chance: u64,
@@ -51,6 +55,7 @@ impl Model {
             shelved: HashSet::new(),
             rests: HashMap::new(),
             seen: HashSet::new(),
+            staying: HashSet::new(),
             paced_at: None,
             chance: 1,
         };
@@ -123,8 +128,14 @@ impl Model {
 
     fn fetch(&mut self) {
         self.park_left();
+        self.move_stopped();
         for read in self.lanes.to_read(self.now, 64) {
             let mut rows = self.rows(|parked, row| parked && row.endpoint_id == read.endpoint);
+            if let Some(stretch) = read.staying {
+                let staying = self.stretch(stretch);
+                self.lanes.stays_from(read.endpoint, staying.first().map(|row| row.event_id));
+                rows.extend(staying);
+            }
             match read.order {
                 Order::Due => rows.sort_by_key(|row| row.due_at),
                 Order::Event => {}
@@ -139,7 +150,13 @@ impl Model {
         }
         for row in self.rows(|parked, _| !parked) {
             self.seen.insert(pair(&row));
+            if self.staying.contains(&pair(&row)) {
+                continue;
+            }
             match self.lanes.offer(row.clone(), self.now) {
+                Offer::Park if row.event_id.0 % 3 > 0 && self.lanes.stay(&row, 0) => {
+                    self.staying.insert(pair(&row));
+                }
                 Offer::Park => self.park(&row),
                 Offer::Displaced(other) => self.park(&other),
                 Offer::Taken | Offer::Known => {}
@@ -289,6 +306,7 @@ impl Model {
             .map(|(endpoint, _)| *endpoint)
             .collect();
         self.under_way.retain(|row| !ours.contains(&row.endpoint_id));
+        self.staying.retain(|(_, endpoint)| !ours.contains(endpoint));
         self.shelved.retain(|(_, endpoint)| !ours.contains(endpoint));
         self.rests.retain(|endpoint, _| !ours.contains(endpoint));
         if ours.contains(&PACED) {
@@ -316,6 +334,9 @@ impl Model {
         let parked = lanes.by_endpoint.iter();
         let parked = parked.filter_map(|(endpoint, lane)| Some((lane.reads_at()?, *endpoint)));
         assert_eq!(lanes.parked, parked.collect::<BTreeSet<_>>());
+        let stopped = lanes.by_endpoint.iter();
+        let stopped = stopped.filter(|(_, lane)| lane.staying.is_some() && !lane.moves());
+        assert_eq!(lanes.stopped, stopped.map(|(endpoint, _)| *endpoint).collect::<BTreeSet<_>>());
     }
 
     /// Everything that is left must go, once nothing is held any more, by nothing but what the

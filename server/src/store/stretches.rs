@@ -1,0 +1,70 @@
+//! Fresh rows of single lanes. The index of the fresh rows has those of all lanes of a shard in the
+//! order of their events: to read one lane is to step over the others, from an event to an event.
+
+use super::{Db, Row, StoreError, Tx};
+use crate::domain::id::{EndpointId, EventId};
+
+/// A stretch of events among which fresh rows of one lane are to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// The lane's shard.
+    pub shard: i16,
+    /// And its endpoint.
+    pub endpoint: EndpointId,
+    /// The first event,
+    pub first: EventId,
+    /// and the last.
+    pub last: EventId,
+    /// How many rows, at most.
+    pub limit: i64,
+}
+
+impl Tx {
+    /// The fresh rows of each stretch, in the order of their events.
+    pub async fn list_fresh_of_lanes(&mut self, lanes: &[Stretch]) -> Result<Vec<Row>, StoreError> {
+        self.faults.step()?;
+        let rows = match &mut self.db {
+            Db::Postgres(connection) => {
+                sqlx::query_as(
+                    "SELECT q.slot, q.event_id, q.endpoint_id, q.tenant, q.shard, q.run, q.attempt, q.rung, q.due_at
+                     FROM unnest($1::int2[], $2::int8[], $3::int8[], $4::int8[], $5::int8[])
+                         l (shard, endpoint_id, first, last, many)
+                     CROSS JOIN LATERAL (
+                         SELECT ctid::text AS slot, event_id, endpoint_id, tenant, shard, run, attempt, rung, due_at
+                         FROM snaphook.queue
+                         WHERE shard = l.shard AND endpoint_id = l.endpoint_id AND state = 0
+                             AND event_id >= l.first AND event_id <= l.last
+                         ORDER BY event_id LIMIT l.many
+                     ) q",
+                )
+                .bind(lanes.iter().map(|lane| lane.shard).collect::<Vec<_>>())
+                .bind(lanes.iter().map(|lane| lane.endpoint).collect::<Vec<_>>())
+                .bind(lanes.iter().map(|lane| lane.first).collect::<Vec<_>>())
+                .bind(lanes.iter().map(|lane| lane.last).collect::<Vec<_>>())
+                .bind(lanes.iter().map(|lane| lane.limit).collect::<Vec<_>>())
+                .fetch_all(&mut **connection)
+                .await?
+            }
+            Db::Sqlite(connection) => {
+                let mut rows = Vec::new();
+                for lane in lanes {
+                    let some: Vec<Row> = sqlx::query_as(
+                        "SELECT CAST(slot AS TEXT) AS slot, event_id, endpoint_id, tenant, shard, run, attempt, rung, due_at
+                         FROM snaphook_queue
+                         WHERE endpoint_id = $1 AND state = 0 AND event_id BETWEEN $2 AND $3
+                         ORDER BY event_id LIMIT $4",
+                    )
+                    .bind(lane.endpoint)
+                    .bind(lane.first)
+                    .bind(lane.last)
+                    .bind(lane.limit)
+                    .fetch_all(&mut **connection)
+                    .await?;
+                    rows.extend(some);
+                }
+                rows
+            }
+        };
+        Ok(rows)
+    }
+}
