@@ -37,22 +37,22 @@ pub enum Measure {
     /// From the commit to the request, 99th percentile.
     #[value(name = "latency-p99")]
     LatencyMost,
-    /// As `PostgresOne`, beside one endpoint that is down and has a great backlog.
+    /// HTTP in, delivered and recorded, beside one endpoint that is down and has a great backlog.
     #[value(name = "beside-dead-rate")]
     DeadRate,
-    /// As `LatencyMost`, beside the same.
+    /// From the commit to the request, 99th percentile, beside the same.
     #[value(name = "beside-dead-p99")]
     DeadMost,
-    /// As `PostgresOne`, beside many endpoints with a backlog each.
+    /// HTTP in, delivered and recorded, beside many endpoints with a backlog each.
     #[value(name = "beside-crowd-rate")]
     CrowdRate,
-    /// As `LatencyMost`, beside the same.
+    /// From the commit to the request, 99th percentile, beside the same.
     #[value(name = "beside-crowd-p99")]
     CrowdMost,
-    /// As `PostgresOne`, beside one endpoint that takes ten seconds.
+    /// HTTP in, delivered and recorded, beside one endpoint that takes ten seconds.
     #[value(name = "beside-slow-rate")]
     SlowRate,
-    /// As `LatencyMost`, beside the same.
+    /// From the commit to the request, 99th percentile, beside the same.
     #[value(name = "beside-slow-p99")]
     SlowMost,
     /// What of a core it takes with many endpoints and nothing to do.
