@@ -136,11 +136,12 @@ impl Database {
                 .fetch_one(&mut connection)
                 .await?
             }
+            // SQLite's LIKE has no escape character but the one it is told.
             Self::Sqlite(path) => {
                 sqlx::query_as(
                     "SELECT (SELECT count(*) FROM snaphook_attempts
-                             WHERE outcome = 1 AND (tenant LIKE $1 OR tenant LIKE $2)),
-                            (SELECT count(*) FROM snaphook_queue WHERE tenant LIKE $1 OR tenant LIKE $2)",
+                             WHERE outcome = 1 AND (tenant LIKE $1 ESCAPE '\\' OR tenant LIKE $2 ESCAPE '\\')),
+                            (SELECT count(*) FROM snaphook_queue WHERE tenant LIKE $1 ESCAPE '\\' OR tenant LIKE $2 ESCAPE '\\')",
                 )
                 .bind(tenants[0])
                 .bind(tenants[1])
