@@ -1,7 +1,7 @@
 //! Limits of what comes in, each with its reason. Limits that belong to one thing stand beside
 //! it: of URLs in `url.rs`, of filters in `filter.rs`, of ladders in `retry.rs`.
 
-use super::{problem::shown, time::Timestamp};
+use super::{own_headers::is_token, problem::shown, time::Timestamp};
 
 /// Bytes of a payload, unless `limits.payload` says otherwise: what most receivers take; larger
 /// things are better fetched from a link in the event.
@@ -42,10 +42,7 @@ pub const CONTENT_TYPE_BYTES_MAX: usize = 256;
 /// Why a text is no content type: `type/subtype`, with parameters or without (RFC 9110 §8.3.1).
 /// It goes out as a header of requests, so it must be one that every receiver can read.
 pub fn check_content_type(text: &str) -> Result<(), String> {
-    let is_token = |part: &str| {
-        let special = |byte| b"!#$%&'*+-.^_`|~".contains(&byte);
-        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || special(byte))
-    };
+    let is_token = |part: &str| !part.is_empty() && part.bytes().all(is_token);
     let essence = text.split(';').next().unwrap_or_default().trim_ascii();
     let is_named =
         essence.split_once('/').is_some_and(|(left, right)| is_token(left) && is_token(right));

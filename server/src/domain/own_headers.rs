@@ -199,7 +199,7 @@ fn value_problem(value: &str) -> Option<&'static str> {
 }
 
 /// `tchar` of RFC 9110, 5.6.2.
-fn is_token(byte: u8) -> bool {
+pub(super) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::{Engine, attempt::Done};
 use crate::{
     domain::{attempt::Mark, delivery::Cause, delivery::State, id::DeliveryId},
-    store::{Completion, Dialect, Finished, StoreError},
+    store::{Completion, Finished, StoreError},
 };
 
 /// Rows of one batch: beyond a hundred or two nothing is gained.
@@ -50,15 +50,9 @@ impl Engine {
     /// completed again.
     pub async fn complete(&self, batch: &[Finished]) -> Result<Completion, StoreError> {
         let (now, begun) = (self.now(), self.world.monotonic());
-        let completion = match self.store.dialect() {
-            Dialect::Postgres => self.store.read_engine().await?.complete(batch, now).await?,
-            Dialect::Sqlite => {
-                let mut tx = self.store.begin_engine().await?;
-                let completion = tx.complete(batch, now).await?;
-                tx.commit().await?;
-                completion
-            }
-        };
+        let mut tx = self.store.begin_statement().await?;
+        let completion = tx.complete(batch, now).await?;
+        tx.commit().await?;
         self.metrics.database("complete", self.world.monotonic().saturating_sub(begun));
         for finished in batch {
             if completion.late.contains(&(finished.row.event_id, finished.row.endpoint_id)) {

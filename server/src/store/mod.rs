@@ -183,6 +183,16 @@ impl Store {
         self.reader(Caller::Engine).await
     }
 
+    /// For one statement of the engine's that changes something: it stands by itself on
+    /// PostgreSQL, where it commits as it ends, and in a transaction on SQLite, whose writers take
+    /// turns. [`Tx::commit`] ends both.
+    pub async fn begin_statement(&self) -> Result<Tx, StoreError> {
+        match self.dialect() {
+            Dialect::Postgres => self.read_engine().await,
+            Dialect::Sqlite => self.begin_engine().await,
+        }
+    }
+
     async fn reader(&self, caller: Caller) -> Result<Tx, StoreError> {
         self.faults.step()?;
         let db = match (&self.pool, caller) {
@@ -247,6 +257,9 @@ impl Store {
 impl Tx {
     /// Makes all of it so, or fails. After an `Unreachable` it is not known which.
     pub async fn commit(mut self) -> Result<(), StoreError> {
+        if !self.open {
+            return Ok(()); // its statement has committed itself
+        }
         self.end("COMMIT").await?;
         self.faults.step()?;
         Ok(())

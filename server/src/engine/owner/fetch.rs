@@ -13,7 +13,7 @@ use crate::{
         lanes::{Offer, Order, Read},
         scans::{BEGINNING, PAGE, Page, Place},
     },
-    store::{Dialect, Row, StoreError, Tx},
+    store::{Row, StoreError, Tx},
 };
 
 /// Lanes that are read in one turn, so that a turn stays short.
@@ -90,16 +90,11 @@ impl Owner {
             by_event.push((read.shard, read.endpoint, after, many));
         }
         let mut found: HashMap<EndpointId, Vec<Row>> = HashMap::new();
-        let mut take = |rows: Vec<Row>| {
-            for row in rows {
-                found.entry(row.endpoint_id).or_default().push(row);
-            }
-        };
         if !by_due.is_empty() {
-            take(tx.list_lane_rows(&by_due).await?);
+            add_by_lane(&mut found, tx.list_lane_rows(&by_due).await?);
         }
         if !by_event.is_empty() {
-            take(tx.list_lane_rows_by_event(&by_event).await?);
+            add_by_lane(&mut found, tx.list_lane_rows_by_event(&by_event).await?);
         }
         self.read_staying(tx, reads, &mut found).await?;
         // Nothing behind the last probe: round again.
@@ -108,9 +103,7 @@ impl Owner {
             for lane in &mut by_event {
                 lane.2 = EventId(0);
             }
-            for row in tx.list_lane_rows_by_event(&by_event).await? {
-                found.entry(row.endpoint_id).or_default().push(row);
-            }
+            add_by_lane(&mut found, tx.list_lane_rows_by_event(&by_event).await?);
         }
         Ok(found)
     }
@@ -157,19 +150,19 @@ impl Owner {
         if rows.is_empty() {
             return Ok(());
         }
-        match self.engine.store.dialect() {
-            Dialect::Postgres => {
-                self.engine.store.read_engine().await?.park(&rows).await?;
-            }
-            Dialect::Sqlite => {
-                let mut tx = self.engine.store.begin_engine().await?;
-                tx.park(&rows).await?;
-                tx.commit().await?;
-            }
-        }
+        let mut tx = self.engine.store.begin_statement().await?;
+        tx.park(&rows).await?;
+        tx.commit().await?;
         for row in rows {
             self.lanes.park(row.endpoint_id, row.due_at);
         }
         Ok(())
+    }
+}
+
+/// Puts rows to those of their lanes, in the order in which they come.
+pub(super) fn add_by_lane(found: &mut HashMap<EndpointId, Vec<Row>>, rows: Vec<Row>) {
+    for row in rows {
+        found.entry(row.endpoint_id).or_default().push(row);
     }
 }

@@ -5,7 +5,7 @@ use super::Owner;
 use crate::{
     domain::{attempt::Mark, signal::Signal, time::Timestamp},
     engine::{attempt::Done, detail::Detail, lanes::Report, scans::PAGE},
-    store::{Completion, Dialect, Finished, HealthRecord, StoreError},
+    store::{Completion, Finished, HealthRecord, StoreError},
 };
 
 /// Steps of a thousand that one turn ends of what is discarded: half a second at most.
@@ -83,17 +83,9 @@ impl Owner {
     async fn write_health(&mut self, records: &[HealthRecord]) -> Result<(), StoreError> {
         let engine = self.engine.clone();
         let node = engine.settings.node.as_str();
-        let written = match engine.store.dialect() {
-            Dialect::Postgres => {
-                engine.store.read_engine().await?.set_health(node, records).await?
-            }
-            Dialect::Sqlite => {
-                let mut tx = engine.store.begin_engine().await?;
-                let written = tx.set_health(node, records).await?;
-                tx.commit().await?;
-                written
-            }
-        };
+        let mut tx = engine.store.begin_statement().await?;
+        let written = tx.set_health(node, records).await?;
+        tx.commit().await?;
         let refused = records.iter().map(|record| record.endpoint);
         self.unsaved.extend(refused.filter(|endpoint| !written.contains(endpoint)));
         Ok(())

@@ -8,7 +8,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Owner, fetch::LANES_A_TURN};
+use super::{
+    Owner,
+    fetch::{LANES_A_TURN, add_by_lane},
+};
 use crate::{
     domain::{
         id::{EndpointId, EventId},
@@ -159,10 +162,8 @@ async fn list(tx: &mut Tx, stretches: &[Stretch]) -> Result<Vec<(Stretch, Vec<Ro
     if stretches.is_empty() {
         return Ok(Vec::new());
     }
-    let mut rows: HashMap<EndpointId, Vec<Row>> = HashMap::new();
-    for row in tx.list_fresh_of_lanes(stretches).await? {
-        rows.entry(row.endpoint_id).or_default().push(row);
-    }
+    let mut rows = HashMap::new();
+    add_by_lane(&mut rows, tx.list_fresh_of_lanes(stretches).await?);
     let mut of = |stretch: Stretch| rows.remove(&stretch.endpoint).unwrap_or_default();
     Ok(stretches.iter().map(|stretch| (*stretch, of(*stretch))).collect())
 }

@@ -65,6 +65,23 @@ async fn a_parked_row_waits_in_its_lane_and_in_nobodys_way() {
 }
 
 #[tokio::test]
+async fn a_statement_by_itself_holds_once_it_is_committed() {
+    on_both(async |store| {
+        add_endpoint(store, "acme", 1, &["*"]).await;
+        emit(store, &new_event("acme", "a")).await;
+        let rows = fresh(store).await;
+
+        let mut tx = store.begin_statement().await.unwrap();
+        assert_eq!(tx.park(&rows).await.unwrap(), 1);
+        tx.commit().await.unwrap();
+
+        assert_eq!(fresh(store).await, []);
+        assert_eq!(lane(store, &rows[0]).await.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn several_lanes_are_read_at_once_each_up_to_its_own_limit() {
     on_both(async |store| {
         let mut lanes = Vec::new();
