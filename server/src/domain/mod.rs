@@ -18,6 +18,7 @@ pub mod event_type;
 pub mod filter;
 pub mod final_statuses;
 pub mod format;
+pub mod forwarded;
 pub mod health;
 pub mod id;
 pub mod json;
