@@ -44,6 +44,7 @@ mod credential;
 mod dedup;
 mod document;
 mod generic;
+mod handshake;
 mod json;
 mod jwt;
 mod own;
@@ -67,6 +68,7 @@ pub use dedup::{Dedup, Memory};
 #[cfg(feature = "redis")]
 pub use dedup::{RedisDedup, Sight};
 pub use document::{BodyHashDocument, OneOrMany, SchemeDocument, SignatureDocument, TimeDocument};
+pub use handshake::{Answer, Handshake, Handshakes};
 pub use received::{Clock, Genuine, Received, Refusal, Step, Verdict};
 pub use scheme::{IdScope, Scheme, SchemeError};
 pub use secret::{ED25519_BYTES, HMAC_BYTES, Kind, Secret, SecretError};

@@ -7,15 +7,19 @@ use std::{
 
 use crate::{
     document::SchemeDocument,
+    handshake,
     scheme::{Scheme, SchemeError},
 };
 
 static TABLE: LazyLock<BTreeMap<String, Arc<Scheme>>> = LazyLock::new(|| {
     let documents: BTreeMap<String, SchemeDocument> =
         toml::from_str(include_str!("providers.toml")).expect("a test reads the table");
+    let mut handshakes =
+        handshake::table(include_str!("handshakes.toml")).expect("a test reads the table");
     let schemes = documents.into_iter().map(|(name, document)| {
         let scheme = Scheme::new(&name, &document).expect("a test reads the table");
-        (name, Arc::new(scheme))
+        let handshakes = handshakes.remove(&name).unwrap_or_default().into();
+        (name, Arc::new(Scheme { handshakes, ..scheme }))
     });
     schemes.collect()
 });

@@ -7,6 +7,7 @@ use aws_lc_rs::{digest, hmac};
 use crate::{
     credential::KeyForm,
     document::SchemeDocument,
+    handshake::Rule,
     json::Pointer,
     jwt::Rules,
     place::Place,
@@ -33,6 +34,8 @@ pub struct Scheme {
     pub(crate) id_scope: IdScope,
     pub(crate) require: Vec<(String, Part)>,
     pub(crate) otherwise: Option<String>,
+    /// Of a provider in the table; a scheme of one's own has none.
+    pub(crate) handshakes: Arc<[Rule]>,
 }
 
 /// What proves the sender.
@@ -160,7 +163,7 @@ impl Scheme {
             }
         }
         document.otherwise = None;
-        Self::new(&self.name, &document)
+        Ok(Self { handshakes: Arc::clone(&self.handshakes), ..Self::new(&self.name, &document)? })
     }
 
     /// Its name.

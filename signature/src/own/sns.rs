@@ -68,6 +68,11 @@ fn is_ours(host: &str) -> bool {
     })
 }
 
+/// Whether nothing but SNS answers there.
+pub(crate) fn is_url_of_ours(url: &str) -> bool {
+    https(url).is_some_and(|(host, _)| is_ours(host))
+}
+
 /// Names in certificates: the older ones have no region.
 fn is_name_of_ours(name: &str) -> bool {
     name == "sns.amazonaws.com" || is_ours(name)

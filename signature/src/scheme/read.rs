@@ -65,6 +65,7 @@ impl Reader<'_> {
             },
             require: self.require()?,
             otherwise: self.0.otherwise.clone(),
+            handshakes: [].into(),
             proof,
             document: self.0.clone(),
         };
