@@ -167,7 +167,13 @@ impl Server {
                 worker.drain().await;
             }
         };
-        tokio::join!(doors, metrics_door, worker);
+        let sources = async {
+            tokio::select! {
+                () = engine.sources.keep() => {}
+                () = stop.cancelled() => {}
+            }
+        };
+        tokio::join!(doors, metrics_door, worker, sources);
         // Both have a bound of their own: a request that went on without its caller, and sockets.
         let _ = timeout(Duration::from_secs(5), api.finish()).await;
         world.shutdown().await;

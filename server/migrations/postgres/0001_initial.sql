@@ -145,6 +145,11 @@ CREATE TABLE snaphook.events (
     door          smallint     NOT NULL,
     -- Whether its schema was already checked at the door.
     checked       boolean      NOT NULL DEFAULT false,
+    -- Of events that a source took: which one, the type in the provider's spelling, and the
+    -- headers that are passed on. `key` is then the provider's id of the event.
+    source_id       bigint,
+    source_type     text,
+    source_headers  bytea,
     -- For the feed: what committed late must not appear behind a reader's back.
     tx            xid8         NOT NULL DEFAULT pg_current_xact_id()
 ) PARTITION BY RANGE (id);

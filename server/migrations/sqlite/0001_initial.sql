@@ -123,7 +123,10 @@ CREATE TABLE snaphook_events (
     occurred_at   INTEGER,
     traceparent   TEXT,
     door          INTEGER  NOT NULL,
-    checked       BOOLEAN  NOT NULL DEFAULT 0
+    checked       BOOLEAN  NOT NULL DEFAULT 0,
+    source_id       INTEGER,
+    source_type     TEXT,
+    source_headers  BLOB
 );
 CREATE INDEX snaphook_events_tenant ON snaphook_events (tenant, id);
 

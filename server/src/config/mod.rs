@@ -14,7 +14,6 @@ pub mod master_key;
 mod parse;
 mod read;
 pub mod settings;
-mod size;
 mod validate;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};

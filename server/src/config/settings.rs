@@ -8,13 +8,13 @@ use super::{
     database::DatabaseUrl,
     parse::{self, Confidential},
     read::Reader,
-    size::size,
 };
 use crate::{
     domain::{
         duration,
         endpoint::{IN_FLIGHT_MAX, TIMEOUT_RANGE},
         retry::{Jitter, RetrySchedule},
+        size::size,
     },
     store::seal::MasterKey,
     telemetry::logs,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use super::{problem::shown, time::Timestamp};
 
 /// Crockford's alphabet in lower case: no i, l, o, u, so that ids survive being read aloud.
-const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+pub(super) const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// Characters of one 64-bit number, five bits each.
 const DIGITS: usize = 13;
@@ -135,6 +135,16 @@ id!(
     /// An API key, `key_…`; not the key's own text.
     ApiKeyId, "key"
 );
+
+id!(
+    /// A request that a source kept apart, `req_…`.
+    RequestId, "req"
+);
+
+/// A source, as tables refer to it. People know it by its
+/// [`SourceToken`](super::source::SourceToken), for this number can be guessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceId(pub i64);
 
 /// A delivery, `dlv_…`: one event on its way to one endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -21,6 +21,7 @@ mod owner;
 pub mod prepare;
 pub mod scans;
 mod settings;
+pub mod sources;
 mod timetable;
 mod upkeep;
 mod worker;
@@ -36,6 +37,7 @@ pub use attempt::{Done, Job};
 pub use detail::Detail;
 pub use owner::Owner;
 pub use settings::EngineSettings;
+pub use sources::SourceBook;
 pub use worker::Worker;
 
 use crate::{
@@ -60,6 +62,8 @@ pub struct Engine {
     pub keyring: Arc<Keyring>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// Where signed requests of providers come in.
+    pub sources: Arc<SourceBook>,
     /// Rung when something changed that the worker may want to know at once.
     bell: Notify,
     /// What to add to our monotonic clock to get the database's, in microseconds; [`UNKNOWN`]
@@ -78,12 +82,15 @@ impl Engine {
         keyring: impl Into<Arc<Keyring>>,
         metrics: Arc<Metrics>,
     ) -> Arc<Self> {
+        let keyring = keyring.into();
+        let sources = SourceBook::new(store.clone(), keyring.clone(), settings.base_url.clone());
         Arc::new(Self {
             store,
             world,
             settings,
-            keyring: keyring.into(),
+            keyring,
             metrics,
+            sources,
             bell: Notify::new(),
             offset: AtomicI64::new(UNKNOWN),
             ahead: AtomicI64::new(0),

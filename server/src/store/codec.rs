@@ -9,7 +9,7 @@ use sqlx::{
 };
 
 use crate::domain::{
-    id::{ApiKeyId, EndpointId, EventId, SecretId},
+    id::{ApiKeyId, EndpointId, EventId, RequestId, SecretId, SourceId},
     time::Timestamp,
 };
 
@@ -96,5 +96,5 @@ macro_rules! bigint_in_postgres {
     )*};
 }
 
-integer_in_sqlite!(Timestamp, EventId, EndpointId, SecretId, ApiKeyId);
-bigint_in_postgres!(EventId, EndpointId, SecretId, ApiKeyId);
+integer_in_sqlite!(Timestamp, EventId, EndpointId, SecretId, ApiKeyId, SourceId, RequestId);
+bigint_in_postgres!(EventId, EndpointId, SecretId, ApiKeyId, SourceId, RequestId);

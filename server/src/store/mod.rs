@@ -36,6 +36,8 @@ pub mod reseal;
 pub mod seal;
 pub mod secrets;
 mod shards;
+pub mod source_secrets;
+pub mod sources;
 mod stretches;
 mod subscriptions;
 pub mod tenants;
@@ -59,6 +61,8 @@ pub use health::HealthRecord;
 pub use queue::{Cursor, Row, SHARDS};
 pub use secrets::SecretRow;
 pub use shards::Lease;
+pub use source_secrets::SourceSecretRow;
+pub use sources::SourceRow;
 pub use stretches::Stretch;
 
 use crate::faults::Faults;

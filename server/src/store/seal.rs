@@ -18,7 +18,7 @@ use base64::{
 use zeroize::Zeroizing;
 
 use crate::domain::{
-    id::{EndpointId, SecretId},
+    id::{EndpointId, SecretId, SourceId},
     tenant::TenantId,
 };
 
@@ -129,6 +129,16 @@ impl<'a> Place<'a> {
     /// Where a secret's text lives.
     pub fn of_secret(tenant: &'a TenantId, secret: SecretId) -> Self {
         Self { table: "secrets", tenant: tenant.as_str(), row: secret.0 }
+    }
+
+    /// Where a source's verify token lives.
+    pub fn of_source(tenant: &'a TenantId, source: SourceId) -> Self {
+        Self { table: "sources", tenant: tenant.as_str(), row: source.0 }
+    }
+
+    /// Where the text of a source's secret lives.
+    pub fn of_source_secret(tenant: &'a TenantId, secret: SecretId) -> Self {
+        Self { table: "source_secrets", tenant: tenant.as_str(), row: secret.0 }
     }
 }
 

@@ -18,3 +18,4 @@ mod poison;
 mod rates;
 mod retry_days;
 mod settings;
+mod source_book;

@@ -18,6 +18,7 @@ mod plans;
 mod queue;
 mod secrets;
 mod shards;
+pub mod sources;
 mod tenants;
 mod upkeep;
 

@@ -1,5 +1,9 @@
 //! Sizes in bytes as people write them: `1MiB`, `16384`.
 
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
 /// Units of 1024. `kB` and `MB` mean 1000 to some and 1024 to others, so they are refused.
 const UNITS: [(&str, usize); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
@@ -26,6 +30,44 @@ pub fn write(bytes: usize) -> String {
     let fits = |(_, unit): &&(&str, usize)| bytes != 0 && bytes.is_multiple_of(*unit);
     let (name, unit) = UNITS.iter().find(fits).unwrap_or(&("B", 1));
     format!("{}{name}", bytes / unit)
+}
+
+/// A size that is read as text or as a number of bytes, and written as text: for JSON and TOML.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Text(pub usize);
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&write(self.0))
+    }
+}
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = Text;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a size, for example \"64KiB\" or 65536")
+            }
+            fn visit_u64<E: serde::de::Error>(self, bytes: u64) -> Result<Text, E> {
+                self.visit_str(&bytes.to_string())
+            }
+            fn visit_i64<E: serde::de::Error>(self, bytes: i64) -> Result<Text, E> {
+                self.visit_str(&bytes.to_string())
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Text, E> {
+                size(0, usize::MAX)(text).map(Text).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(Visitor).map_err(D::Error::custom)
+    }
 }
 
 #[cfg(test)]
