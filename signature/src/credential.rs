@@ -33,6 +33,8 @@ pub(crate) enum KeyForm {
     HexEd25519,
     SpkiBase64,
     Jwk,
+    /// A key as JSON, or the secret of the API that gives keys.
+    Plaid,
 }
 
 /// A checked secret of a scheme.
@@ -107,7 +109,13 @@ impl Credential {
         let key = match &scheme.proof {
             Proof::Own(own) => own_key(*own, text)?,
             Proof::Hmac(algorithm, _) => Key::Mac(Box::new(mac_key(*algorithm, scheme.key, text)?)),
-            Proof::Jwt(_) if scheme.key == KeyForm::Jwk => Key::P256(jwk(text)?),
+            Proof::Jwt(_) if scheme.key == KeyForm::Plaid && !text.starts_with('{') => {
+                plain(text)?;
+                Key::Text
+            }
+            Proof::Jwt(_) if matches!(scheme.key, KeyForm::Jwk | KeyForm::Plaid) => {
+                Key::P256(jwk(text)?)
+            }
             Proof::Jwt(_) => Key::Mac(Box::new(mac_key(hmac::HMAC_SHA256, scheme.key, text)?)),
             Proof::Ed25519(_) => ed25519(scheme.key, text)?,
             Proof::Ecdsa(_) => Key::P256(spki(text)?),

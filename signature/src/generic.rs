@@ -247,7 +247,7 @@ fn token(
     let token = Token::parse(&name, text, rules)?;
     let fetched = match fetched {
         Some(Fetched::Jwk(key)) => Some(key),
-        _ if verifier.credentials.is_empty() => {
+        _ if verifier.fetches_keys() => {
             return Err(Refusal::malformed(Step::Key, "the provider's key", "was not fetched"));
         }
         _ => None,

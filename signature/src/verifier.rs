@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
     certificate::Certificate,
-    credential::{self, Credential, CredentialError, P256},
+    credential::{self, Credential, CredentialError, Key, KeyForm, P256},
     generic,
     json::{self, Pointer},
     own,
@@ -112,8 +112,8 @@ impl Verifier {
         }
         let credentials = secrets.iter().map(|text| Credential::parse(&scheme, text.as_ref()));
         let credentials: Vec<_> = credentials.collect::<Result<_, _>>()?;
-        let fetches =
-            matches!(&scheme.proof, Proof::Jwt(_)) && scheme.key == credential::KeyForm::Jwk;
+        let fetches = matches!(&scheme.proof, Proof::Jwt(_))
+            && matches!(scheme.key, KeyForm::Jwk | KeyForm::Plaid);
         if credentials.is_empty() && !fetches {
             return Err(CredentialError::Missing {
                 scheme: scheme.name.clone(),
@@ -189,13 +189,18 @@ impl Verifier {
                 own::paypal::need(request).map(Some)
             }
             Proof::Own(Own::Sns) if own::sns::is_unpinned(self) => {
-                own::sns::need(request).map(Some)
+                own::sns::need(self, request).map(Some)
             }
-            Proof::Jwt(rules) if self.credentials.is_empty() => {
+            Proof::Jwt(rules) if self.fetches_keys() => {
                 generic::kid(self, rules, request).map(Some)
             }
             _ => Ok(None),
         }
+    }
+
+    /// Whether none of the secrets is a key by itself.
+    pub(crate) fn fetches_keys(&self) -> bool {
+        self.credentials.iter().all(|credential| matches!(credential.key, Key::Text))
     }
 
     /// Verifies a request that was received at `now`, in seconds since 1970.

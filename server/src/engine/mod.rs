@@ -19,6 +19,7 @@ mod leases;
 mod live;
 mod owner;
 pub mod prepare;
+pub mod published;
 pub mod scans;
 mod settings;
 pub mod sources;
@@ -36,6 +37,7 @@ use tokio::sync::Notify;
 pub use attempt::{Done, Job};
 pub use detail::Detail;
 pub use owner::Owner;
+pub use published::Published;
 pub use settings::EngineSettings;
 pub use sources::SourceBook;
 pub use worker::Worker;
@@ -60,6 +62,8 @@ pub struct Engine {
     pub settings: EngineSettings,
     /// Opens what is sealed.
     pub keyring: Arc<Keyring>,
+    /// What providers publish to verify by.
+    pub published: Published,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// Where signed requests of providers come in.
@@ -85,6 +89,7 @@ impl Engine {
         let keyring = keyring.into();
         let sources = SourceBook::new(store.clone(), keyring.clone(), settings.base_url.clone());
         Arc::new(Self {
+            published: Published::new(Arc::clone(&world)),
             store,
             world,
             settings,

@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use snaphook_signature::{Secret, SignError, sign_sha256_hex, sign_standard, sign_t_v1};
 
 use crate::{
@@ -137,9 +137,11 @@ pub fn prepare(parcel: &Parcel<'_>, now: Timestamp) -> Result<Request, PrepareEr
     headers.insert("webhook-timestamp", HeaderValue::from(now.seconds()));
     sign(&mut headers, endpoint, &id, &rendered.body, now)?;
     Ok(Request {
+        method: Method::POST,
         url: Arc::clone(&endpoint.url),
         headers,
         body: rendered.body,
+        answer_bytes: None,
         timeout: endpoint.timeout,
         internal: endpoint.internal,
         tls: endpoint.tls.clone(),

@@ -80,7 +80,7 @@ impl Client {
             trace.enter(Phase::Pool);
             let mut lease = self.pool.checkout(&key, dial).await?;
             let reused = lease.reused;
-            let keep = self.response_bytes;
+            let keep = request.answer_bytes.unwrap_or(self.response_bytes);
             match exchange(lease.connection(), reused, &target, request, keep, trace).await {
                 Ok(answered) => return Ok((answered.response, answered.ended.then_some(lease))),
                 Err(fault) if fault.again && !is_second => {

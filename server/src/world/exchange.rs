@@ -127,9 +127,12 @@ fn written(target: &Target, request: &Request, version: Version) -> http::Reques
         headers.insert(header::HOST, target.host_header.clone());
     }
     headers.extend(request.headers.clone());
-    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(request.body.len()));
+    // RFC 9110, section 8.6: a GET without a body says nothing of its length.
+    if request.method != Method::GET {
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(request.body.len()));
+    }
     let mut written = http::Request::new(Full::new(request.body.clone()));
-    *written.method_mut() = Method::POST;
+    *written.method_mut() = request.method.clone();
     *written.uri_mut() =
         if version == Version::HTTP_11 { target.origin_form.clone() } else { target.uri.clone() };
     *written.version_mut() = version;

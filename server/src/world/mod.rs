@@ -28,7 +28,7 @@ mod trace;
 use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, Method};
 
 use crate::domain::{outcome::Reason, time::Timestamp, tls_settings::TlsSettings};
 
@@ -47,7 +47,7 @@ pub trait World: Send + Sync + 'static {
     /// 64 unpredictable bits.
     fn random(&self) -> u64;
 
-    /// Posts `request` to a judged address, within its limits of time and size. Never follows
+    /// Sends `request` to a judged address, within its limits of time and size. Never follows
     /// redirects. What it came to, how long each part took and who answered are in [`Sent`].
     fn send(&self, request: Request) -> Boxed<'_, Sent>;
 
@@ -56,15 +56,19 @@ pub trait World: Send + Sync + 'static {
     fn forget(&self, _url: &str) {}
 }
 
-/// One HTTP `POST`, ready to go.
+/// One HTTP request, ready to go.
 #[derive(Clone, Debug)]
 pub struct Request {
+    /// `POST` for deliveries.
+    pub method: Method,
     /// The endpoint's URL in its stored form: the one string that is signed, logged, connected to.
     pub url: Arc<str>,
     /// All headers but `host` and `content-length`.
     pub headers: HeaderMap,
     /// The exact bytes that were signed.
     pub body: Bytes,
+    /// How much of the answer's body is kept, where it is not `delivery.response_bytes`.
+    pub answer_bytes: Option<usize>,
     /// For the whole attempt, the reading of the answer's body inside.
     pub timeout: Duration,
     /// Whether the endpoint may lie inside the operator's own network.

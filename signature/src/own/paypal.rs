@@ -32,7 +32,10 @@ pub(crate) fn need(request: &Received<'_>) -> Result<Need, Refusal> {
 fn certificate_url<'a>(request: &Received<'a>) -> Result<&'a str, Refusal> {
     let url = request.only(CERTIFICATE, Step::Key)?;
     let ours = https(url).is_some_and(|(host, path)| {
-        is_ours(host) && path.starts_with("/v1/notifications/certs/") && !path.contains("..")
+        is_ours(host)
+            && path.starts_with("/v1/notifications/certs/")
+            && !path.contains("..")
+            && !path.contains(['?', '#'])
     });
     if ours {
         Ok(url)

@@ -49,8 +49,10 @@ fn wrong(part: &str, problem: &'static str) -> Refusal {
 fn message(request: &Received<'_>) -> Result<Message, Refusal> {
     let message: Message = serde_json::from_slice(request.body())
         .map_err(|_| wrong("the body", "is no message of SNS, or lacks a field of one"))?;
-    let ours = https(&message.certificate_url)
-        .is_some_and(|(host, path)| is_ours(host) && path.to_ascii_lowercase().ends_with(".pem"));
+    let ours = https(&message.certificate_url).is_some_and(|(host, path)| {
+        // A query would make many URLs of one certificate.
+        is_ours(host) && path.to_ascii_lowercase().ends_with(".pem") && !path.contains(['?', '#'])
+    });
     if ours {
         Ok(message)
     } else {
@@ -82,8 +84,21 @@ pub(crate) fn is_unpinned(verifier: &Verifier) -> bool {
     verifier.credentials.iter().all(|credential| matches!(credential.key, Key::Topic))
 }
 
-pub(crate) fn need(request: &Received<'_>) -> Result<Need, Refusal> {
-    Ok(Need::Certificate(message(request)?.certificate_url))
+/// A message of another topic is refused before anything is fetched for it.
+pub(crate) fn need(verifier: &Verifier, request: &Received<'_>) -> Result<Need, Refusal> {
+    let message = message(request)?;
+    if !is_wanted(verifier, &message) {
+        return Err(Refusal::bad_signature("TopicArn", ANOTHER_TOPIC));
+    }
+    Ok(Need::Certificate(message.certificate_url))
+}
+
+const ANOTHER_TOPIC: &str = "it is another topic's";
+
+/// Whether it is of one of our topics, if any is named.
+fn is_wanted(verifier: &Verifier, message: &Message) -> bool {
+    let mut topics = verifier.credentials.iter().filter(|c| matches!(c.key, Key::Topic)).peekable();
+    topics.peek().is_none() || topics.any(|topic| *topic.text == message.topic)
 }
 
 pub(crate) fn prove(
@@ -120,8 +135,7 @@ pub(crate) fn prove(
         Some(Fetched::Certificate(certificate)) => genuine(certificate),
         _ => false,
     };
-    let topics = || verifier.credentials.iter().filter(|c| matches!(c.key, Key::Topic));
-    let wanted = topics().next().is_none() || topics().any(|topic| *topic.text == message.topic);
+    let wanted = is_wanted(verifier, &message);
     let matches = |key: &Key| match key {
         Key::Certificate(pinned) => genuine(pinned),
         Key::Topic => fetched,
@@ -129,7 +143,7 @@ pub(crate) fn prove(
     };
     let secret = verifier.credentials.iter().position(|credential| matches(&credential.key));
     match secret {
-        Some(_) if !wanted => Err(Refusal::bad_signature("TopicArn", "it is another topic's")),
+        Some(_) if !wanted => Err(Refusal::bad_signature("TopicArn", ANOTHER_TOPIC)),
         Some(secret) => Ok(Proven { sent: Some(sent), ..Proven::by(secret) }),
         None => Err(Refusal::bad_signature("Signature", "check the certificate, and the body")),
     }

@@ -157,6 +157,7 @@ impl Reader<'_> {
             Some("hex-ed25519") => KeyForm::HexEd25519,
             Some("spki-base64") => KeyForm::SpkiBase64,
             Some("jwk") => KeyForm::Jwk,
+            Some("plaid") => KeyForm::Plaid,
             Some(other) => {
                 let known = "utf8, hex, whsec, whpk, hex-ed25519, spki-base64 and jwk";
                 return wrong("key", format!("{other:?} is unknown; there are {known}"));
@@ -166,7 +167,9 @@ impl Reader<'_> {
             Proof::Hmac(..) => matches!(form, KeyForm::Utf8 | KeyForm::Hex | KeyForm::Whsec),
             Proof::Ed25519(_) => matches!(form, KeyForm::Whpk | KeyForm::HexEd25519),
             Proof::Ecdsa(_) => form == KeyForm::SpkiBase64,
-            Proof::Jwt(rules) if rules.algorithm == Algorithm::Es256 => form == KeyForm::Jwk,
+            Proof::Jwt(rules) if rules.algorithm == Algorithm::Es256 => {
+                matches!(form, KeyForm::Jwk | KeyForm::Plaid)
+            }
             Proof::Own(Own::Adyen) => form == KeyForm::Hex,
             _ => form == KeyForm::Utf8,
         };

@@ -15,7 +15,7 @@ mod wire;
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, Method};
 use snaphook::{
     domain::outcome::Plain,
     world::{
@@ -49,9 +49,11 @@ fn names(addresses: &[&str]) -> ResolverKind {
 
 fn request(url: &str) -> Request {
     Request {
+        method: Method::POST,
         url: url.into(),
         headers: HeaderMap::new(),
         body: Bytes::from_static(b"{\"hello\":\"world\"}"),
+        answer_bytes: None,
         timeout: Duration::from_secs(10),
         internal: false,
         tls: None,

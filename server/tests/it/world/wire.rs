@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Response, Version, header};
+use http::{HeaderMap, HeaderValue, Method, Response, Version, header};
 use snaphook::{
     domain::outcome::Plain,
     world::{Request, World},
@@ -32,6 +32,27 @@ async fn the_request_is_exactly_what_was_signed() {
          content-type: application/json\r\nx-many: one\r\nx-many: two\r\ncontent-length: 17\r\n\r\n\
          {{\"hello\":\"world\"}}"
     );
+    let got = receiver.requests().remove(0);
+    assert_eq!(String::from_utf8(got).unwrap(), expected);
+}
+
+#[tokio::test]
+async fn a_get_has_nothing_behind_it_and_may_have_a_limit_of_its_own() {
+    let response = "HTTP/1.1 200 OK\r\ncontent-length: 20000\r\n\r\n";
+    let body = "x".repeat(20_000);
+    let receiver =
+        Scripted::start([Step::Read, Step::send(response), Step::send(&body), Step::Hang]).await;
+    let get = Request {
+        method: Method::GET,
+        body: Bytes::new(),
+        answer_bytes: Some(20_000),
+        ..request(&receiver.url("/certs/a.pem?b"))
+    };
+    let response = world().send(get).await.result.unwrap();
+
+    assert_eq!((response.body.len(), response.truncated), (20_000, false));
+    let port = receiver.address.port();
+    let expected = format!("GET /certs/a.pem?b HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n\r\n");
     let got = receiver.requests().remove(0);
     assert_eq!(String::from_utf8(got).unwrap(), expected);
 }
