@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use snaphook_signature::{
-    CredentialError, IdScope, OneOrMany, Scheme, SchemeDocument, SchemeError, Verifier,
+    CredentialError, Handshakes, IdScope, OneOrMany, Scheme, SchemeDocument, SchemeError, Verifier,
 };
 
 use super::{
@@ -231,6 +231,13 @@ impl SourceSettings {
                 verifier.with_type_from(&self.type_from).map_err(|error| scheme_problem(&error))?;
         }
         Ok(verifier)
+    }
+
+    /// What answers the provider's handshakes with these secrets; there may be none yet.
+    pub fn handshakes(&self, secrets: &[impl AsRef<str>]) -> Result<Handshakes, Problem> {
+        let token = self.verify_token.as_ref().map(|token| token.0.as_str());
+        Handshakes::new(self.scheme()?, secrets, self.public_key.as_deref(), token)
+            .map_err(|error| credential_problem(&error))
     }
 
     /// Whether two requests with one id are one event.

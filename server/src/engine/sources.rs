@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use snaphook_signature::{IdScope, Scheme, Verifier};
+use snaphook_signature::{Handshakes, IdScope, Scheme, Verifier};
 use tokio::sync::Mutex;
 use zeroize::Zeroizing;
 
@@ -72,15 +72,22 @@ pub struct ReadySource {
     pub scheme: Arc<Scheme>,
     /// Whether two requests with one id are one event.
     pub id_scope: IdScope,
-    /// What the provider's handshake must name.
-    pub verify_token: Option<Zeroizing<String>>,
+    /// The second part of the credential, where the provider has two.
+    pub public_key: Option<String>,
     /// JSON Schemas by the provider's types.
     pub schemas: HashMap<String, Schema>,
     /// Not revoked, the newest first.
     secrets: Vec<LiveSecret>,
-    /// Each with the time until which its secrets are the live ones, in their order; the last is
-    /// without an end. No verifier: there was no secret to make one with.
-    stages: Vec<(Option<Timestamp>, Option<Verifier>)>,
+    /// In the order of their ends; the last is without one.
+    stages: Vec<Stage>,
+}
+
+/// What works with the secrets that are the live ones until `end`.
+struct Stage {
+    end: Option<Timestamp>,
+    /// `None`: there was no secret to make one with.
+    verifier: Option<Verifier>,
+    handshakes: Handshakes,
 }
 
 /// A secret of a source, opened.
@@ -115,17 +122,18 @@ impl ReadySource {
             };
             let texts: Vec<&str> =
                 secrets.iter().filter(live).map(|secret| secret.text.as_str()).collect();
-            match settings.verifier(&texts) {
-                Ok(verifier) => Ok((end, Some(verifier))),
-                Err(_) if texts.is_empty() => Ok((end, None)),
-                Err(problem) => Err(problem),
-            }
+            let verifier = match settings.verifier(&texts) {
+                Ok(verifier) => Some(verifier),
+                Err(_) if texts.is_empty() => None,
+                Err(problem) => return Err(problem),
+            };
+            Ok(Stage { end, verifier, handshakes: settings.handshakes(&texts)? })
         };
         Ok(Self {
             id_scope: settings.id_scope(&scheme),
             schemas: settings.compiled_schemas()?,
             stages: ends.into_iter().map(stage).collect::<Result<_, _>>()?,
-            verify_token: settings.verify_token.map(|token| Zeroizing::new(token.0)),
+            public_key: settings.public_key,
             scheme,
             secrets,
         })
@@ -134,8 +142,16 @@ impl ReadySource {
     /// What verifies with the secrets that are live at `now`. `None` where there is no secret and
     /// the scheme needs one: then nothing is genuine.
     pub fn verifier(&self, now: Timestamp) -> Option<&Verifier> {
-        let stage = self.stages.iter().find(|(end, _)| end.is_none_or(|end| end > now));
-        stage.and_then(|(_, verifier)| verifier.as_ref())
+        self.stage(now).and_then(|stage| stage.verifier.as_ref())
+    }
+
+    /// What answers handshakes with the secrets that are live at `now`.
+    pub fn handshakes(&self, now: Timestamp) -> Option<&Handshakes> {
+        self.stage(now).map(|stage| &stage.handshakes)
+    }
+
+    fn stage(&self, now: Timestamp) -> Option<&Stage> {
+        self.stages.iter().find(|stage| stage.end.is_none_or(|end| end > now))
     }
 
     /// The secrets that are live at `now`, the newest first.

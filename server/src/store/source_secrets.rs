@@ -7,6 +7,7 @@ use super::{
 };
 use crate::domain::{
     id::{SecretId, SourceId},
+    limits::SECRETS_MAX,
     tenant::TenantId,
     time::Timestamp,
 };
@@ -165,6 +166,26 @@ impl Tx {
                 .map(drop)
         })?;
         Ok(())
+    }
+
+    /// Keeps the secret that a provider gave in a handshake, if the source waits for one: it has
+    /// no live one, or it is armed, which it then is no more. `false` if it does not, because
+    /// another request was faster; then nothing must be committed.
+    pub async fn add_awaited_source_secret(
+        &mut self,
+        row: &SourceSecretRow,
+    ) -> Result<bool, StoreError> {
+        let (source, now) = (row.source, row.created_at);
+        self.add_source_secret(row).await?; // first: it takes the lock under which all below is so
+        let text = "UPDATE snaphook.sources
+             SET armed_until = NULL
+             WHERE id = $1 AND armed_until > $2 AND deleted_at IS NULL
+             RETURNING id";
+        let armed: Option<SourceId> = on!(self, text, |sql, connection| {
+            sqlx::query_scalar(sql).bind(source).bind(now).fetch_optional(connection).await?
+        });
+        let live = self.list_live_source_secrets(source, now).await?.len();
+        Ok(live == 1 || (armed.is_some() && live <= SECRETS_MAX))
     }
 
     /// Writes the end of a secret's life: when it expires, when it was revoked.

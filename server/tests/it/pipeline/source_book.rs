@@ -5,13 +5,13 @@ use std::{collections::BTreeSet, time::Duration};
 use snaphook::{
     domain::{
         id::SecretId,
-        source::{SourceState, SourceToken, Token},
+        source::{SchemeText, SourceState, SourceToken, Token},
         time::Timestamp,
     },
     engine::sources::LiveSource,
     store::{SourceRow, SourceSecretRow, Store, seal::Place},
 };
-use snaphook_signature::Received;
+use snaphook_signature::{Handshake, Received};
 
 use crate::{
     store::{
@@ -89,6 +89,7 @@ async fn a_source_is_known_with_its_live_secrets_once_the_book_was_read() {
         let mut tx = p.store.begin().await.unwrap();
         row = tx.find_source(None, &row.token).await.unwrap().unwrap();
         row.state = SourceState::Paused;
+        row.settings.scheme = SchemeText::Named("meta".to_owned()); // signs as GitHub does
         row.settings.verify_token = Some(Token("hush".to_owned()));
         let private = serde_json::to_vec(&row.settings.take_private()).unwrap();
         row.sealed = Some(keyring().seal(&private, Place::of_source(&row.tenant, row.id)));
@@ -98,7 +99,11 @@ async fn a_source_is_known_with_its_live_secrets_once_the_book_was_read() {
         let live = book.find(&row.token).unwrap();
         assert_eq!(live.state, SourceState::Paused);
         let ready = live.ready.as_ref().unwrap();
-        assert_eq!(ready.verify_token.as_ref().unwrap().as_str(), "hush");
+        let asked = Received::new(&[], b"")
+            .with_method("GET")
+            .with_url("/?hub.mode=subscribe&hub.challenge=7&hub.verify_token=hush");
+        let answer = ready.handshakes(NOW).unwrap().unverified(&asked, false);
+        assert!(matches!(answer, Some(Handshake::Answer(answer)) if answer.body == b"7"));
         assert_eq!(taken(&live, NOW).len(), 3, "what did not change is still there");
 
         let mut tx = p.store.begin().await.unwrap();

@@ -169,3 +169,41 @@ async fn secrets_of_sources_expire_and_are_revoked_and_each_change_has_an_epoch(
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_secret_of_a_handshake_is_kept_only_while_the_source_waits_for_one() {
+    on_both(async |store| {
+        let mut row = add_source(store, "acme", "tasks", 1).await;
+        let keep = async |id: i64| {
+            let mut tx = store.begin().await.unwrap();
+            let kept = tx.add_awaited_source_secret(&secret(row.id, id)).await.unwrap();
+            if kept {
+                tx.commit().await.unwrap();
+            }
+            kept
+        };
+        assert!(keep(1).await, "it has none");
+        assert!(!keep(2).await, "it has one");
+        row = store.read().await.unwrap().find_source(None, &row.token).await.unwrap().unwrap();
+        row.armed_until = Some(NOW + Duration::from_hours(1));
+        let mut tx = store.begin().await.unwrap();
+        assert!(tx.update_source(&mut row).await.unwrap());
+        tx.commit().await.unwrap();
+        let keep = async |id: i64, after: Duration| {
+            let mut tx = store.begin().await.unwrap();
+            let new = SourceSecretRow { created_at: NOW + after, ..secret(row.id, id) };
+            let kept = tx.add_awaited_source_secret(&new).await.unwrap();
+            if kept {
+                tx.commit().await.unwrap();
+            }
+            kept
+        };
+        assert!(!keep(3, Duration::from_hours(1)).await, "the hour is over");
+        assert!(keep(4, Duration::from_mins(59)).await, "armed");
+        assert!(!keep(5, Duration::from_mins(59)).await, "no longer: one was asked for");
+        let mut tx = store.read().await.unwrap();
+        let live = tx.list_live_source_secrets(row.id, NOW).await.unwrap();
+        assert_eq!(live.iter().map(|secret| secret.id.0).collect::<Vec<_>>(), [4, 1]);
+    })
+    .await;
+}
