@@ -9,6 +9,7 @@ pub mod domain;
 pub mod embed;
 pub mod engine;
 pub mod faults;
+pub mod ingress;
 pub mod manage;
 pub mod server;
 pub mod store;

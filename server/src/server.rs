@@ -27,6 +27,7 @@ use crate::{
     },
     domain::{circuit::CircuitRules, health::HealthRules, id::SecretId, tenant::TenantId},
     engine::{Engine, EngineSettings, Worker},
+    ingress::{self, Ingress},
     manage::{Manage, OWNER_WAIT},
     store::{
         Options, Store, StoreError,
@@ -74,6 +75,7 @@ pub struct Server {
     pub engine: Arc<Engine>,
     settings: Settings,
     api: Arc<Api>,
+    ingress: Arc<Ingress>,
     world: Arc<RealWorld>,
     metrics: Arc<Metrics>,
     listener: TcpListener,
@@ -138,7 +140,18 @@ impl Server {
             owner_wait: OWNER_WAIT,
         });
         let api = Api::new(manage.clone(), metrics.clone(), api_settings(&settings));
-        Ok(Self { manage, engine, settings, api, world, metrics, listener, metrics_listener })
+        let ingress = Ingress::new(engine.clone());
+        Ok(Self {
+            manage,
+            engine,
+            settings,
+            api,
+            ingress,
+            world,
+            metrics,
+            listener,
+            metrics_listener,
+        })
     }
 
     /// The settings as they came to be.
@@ -149,10 +162,19 @@ impl Server {
     /// Works until `stop`, and then until everything is in order: 24 s at most for what is under
     /// way. To end at once, drop the future.
     pub async fn run(self, stop: CancellationToken) {
-        let Self { manage, engine, settings, api, world, metrics, listener, metrics_listener } =
-            self;
+        let Self {
+            manage,
+            engine,
+            settings,
+            api,
+            ingress,
+            world,
+            metrics,
+            listener,
+            metrics_listener,
+        } = self;
         let limits = ConnectionLimits::default();
-        let doors = doors(&settings, &api);
+        let doors = doors(&settings, &api, &ingress);
         let doors = within_drain(serve(listener, doors, limits, stop.clone()), &stop);
         let metrics_door = async {
             if let Some(listener) = metrics_listener {
@@ -173,7 +195,8 @@ impl Server {
                 () = stop.cancelled() => {}
             }
         };
-        tokio::join!(doors, metrics_door, worker, sources);
+        tokio::join!(doors, metrics_door, worker, sources, ingress.keep_rejects(&stop));
+        ingress.write_rejects().await; // of those whose requests were under way at the stop
         // Both have a bound of their own: a request that went on without its caller, and sockets.
         let _ = timeout(Duration::from_secs(5), api.finish()).await;
         world.shutdown().await;
@@ -193,8 +216,10 @@ async fn within_drain(door: impl Future<Output = ()>, stop: &CancellationToken) 
     }
 }
 
-fn doors(settings: &Settings, api: &Arc<Api>) -> Router {
-    if settings.roles.api { api::router(api.clone()) } else { api::system_router(api.clone()) }
+fn doors(settings: &Settings, api: &Arc<Api>, ingress: &Arc<Ingress>) -> Router {
+    let roles = settings.roles;
+    let router = if roles.api { api::router(api.clone()) } else { api::system_router(api.clone()) };
+    if roles.ingress { router.merge(ingress::router(ingress.clone())) } else { router }
 }
 
 /// `/metrics` alone, on an address that only the operator's own network reaches.

@@ -69,7 +69,8 @@ CREATE TABLE snaphook.requests (
     -- Path and query as they came.
     target       text         NOT NULL,
     headers      bytea        NOT NULL,
-    body         bytea        NOT NULL,
+    -- Null where it was too large to be kept.
+    body         bytea,
     -- Of head and body together, for the bound of a source.
     size         bigint       NOT NULL,
     -- What a genuine one says of itself.
@@ -81,9 +82,12 @@ CREATE TABLE snaphook.requests (
     verdict      text,
     verified_at  timestamptz,
     accepted_at  timestamptz,
-    accepted_by  text
+    accepted_by  text,
+    -- Of a genuine one: what makes the same request again the same one, which is kept once.
+    digest       bytea
 );
 CREATE INDEX requests_source ON snaphook.requests (source_id, state, id);
+CREATE UNIQUE INDEX requests_digest ON snaphook.requests (source_id, digest) WHERE digest IS NOT NULL;
 CREATE INDEX requests_received ON snaphook.requests (received_at);
 -- Bodies come from anywhere; packing them is no work for the hot path.
 ALTER TABLE snaphook.requests ALTER COLUMN body SET STORAGE EXTERNAL;

@@ -52,7 +52,7 @@ CREATE TABLE snaphook_requests (
     method         TEXT     NOT NULL,
     target         TEXT     NOT NULL,
     headers        BLOB     NOT NULL,
-    body           BLOB     NOT NULL,
+    body           BLOB,
     size           INTEGER  NOT NULL,
     provider_id    TEXT,
     provider_type  TEXT,
@@ -60,7 +60,9 @@ CREATE TABLE snaphook_requests (
     verdict        TEXT,
     verified_at    INTEGER,
     accepted_at    INTEGER,
-    accepted_by    TEXT
+    accepted_by    TEXT,
+    digest         BLOB
 );
 CREATE INDEX snaphook_requests_source ON snaphook_requests (source_id, state, id);
+CREATE UNIQUE INDEX snaphook_requests_digest ON snaphook_requests (source_id, digest) WHERE digest IS NOT NULL;
 CREATE INDEX snaphook_requests_received ON snaphook_requests (received_at);

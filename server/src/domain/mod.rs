@@ -29,6 +29,7 @@ pub mod pace;
 pub mod problem;
 pub mod profile;
 pub mod rate;
+pub mod received;
 pub mod request_headers;
 pub mod request_state;
 pub mod retry;

@@ -10,6 +10,7 @@
 //! Each step is a function that a test can call by itself; `worker` only decides when.
 
 mod attempt;
+pub mod budget;
 mod completer;
 mod detail;
 mod first;
@@ -35,6 +36,7 @@ use std::sync::{
 use tokio::sync::Notify;
 
 pub use attempt::{Done, Job};
+pub use budget::Budget;
 pub use detail::Detail;
 pub use owner::Owner;
 pub use published::Published;
@@ -42,6 +44,7 @@ pub use settings::EngineSettings;
 pub use sources::SourceBook;
 pub use worker::Worker;
 
+use self::budget::PAYLOADS_BYTES_MAX;
 use crate::{
     domain::time::Timestamp,
     store::{Dialect, Store, StoreError, seal::Keyring},
@@ -68,6 +71,8 @@ pub struct Engine {
     pub metrics: Arc<Metrics>,
     /// Where signed requests of providers come in.
     pub sources: Arc<SourceBook>,
+    /// Memory for payloads.
+    pub budget: Arc<Budget>,
     /// Rung when something changed that the worker may want to know at once.
     bell: Notify,
     /// What to add to our monotonic clock to get the database's, in microseconds; [`UNKNOWN`]
@@ -96,6 +101,7 @@ impl Engine {
             keyring,
             metrics,
             sources,
+            budget: Budget::new(PAYLOADS_BYTES_MAX),
             bell: Notify::new(),
             offset: AtomicI64::new(UNKNOWN),
             ahead: AtomicI64::new(0),

@@ -17,7 +17,25 @@ const LATE: Duration = Duration::from_secs(5);
 /// How long stored answers to an `Idempotency-Key` are kept: the contract's 24 h.
 const IDEMPOTENCY: Duration = Duration::from_hours(24);
 
+/// Held events that are sent on their way in one transaction, and transactions of one call: a
+/// few hundred milliseconds at most, in which nothing else is done.
+const RELEASE_STEP: i32 = 1_000;
+const RELEASE_STEPS: usize = 8;
+
 impl Engine {
+    /// Sends on their way what was held for sources that are not paused any more, a part of it.
+    pub async fn release_held(&self) -> Result<(), StoreError> {
+        for _ in 0..RELEASE_STEPS {
+            let mut tx = self.store.begin_engine().await?;
+            let released = tx.release_held(RELEASE_STEP).await?;
+            tx.commit().await?;
+            if released < i64::from(RELEASE_STEP) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes the days to come, forgets what is past its time. In small steps, no long lock.
     pub async fn keep_up(&self) -> Result<(), StoreError> {
         let mut tx = self.store.begin_engine().await?;

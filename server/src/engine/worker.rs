@@ -10,6 +10,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     Engine, Owner,
     attempt::Done,
+    budget::PAYLOADS_BYTES_MAX,
     completer::{self, BATCH, Written},
     timetable::{Heard, Sleeper, Timetable},
 };
@@ -28,8 +29,8 @@ const DRAIN: Duration = Duration::from_secs(24);
 const STARTS_A_TURN: usize = 128;
 
 /// Bytes of payloads under way beyond which nothing is started: memory must not grow with the
-/// size of what others emit.
-const PAYLOAD_BYTES_MAX: usize = 64 << 20;
+/// size of what others emit. Half of the budget, the other half is for what comes in.
+const PAYLOAD_BYTES_MAX: usize = PAYLOADS_BYTES_MAX / 2;
 
 /// Pauses after the database failed.
 const RETREAT: Duration = Duration::from_millis(100);
@@ -148,6 +149,9 @@ impl Run {
         }
         if self.timetable.refresh.is_due(now) {
             self.owner.refresh().await?;
+            if self.owner.owns(0) {
+                self.engine.release_held().await?;
+            }
             self.owner.obey().await?;
             self.owner.end_unwanted().await?;
             self.timetable.refresh.done(now);
@@ -205,11 +209,13 @@ impl Run {
         for job in jobs {
             self.payload_bytes += job.payload_bytes();
             let (engine, done) = (self.engine.clone(), self.done.clone());
+            let share = engine.budget.hold(job.payload_bytes());
             let attempt = async move {
                 let attempt = AssertUnwindSafe(engine.attempt(&job)).catch_unwind().await;
                 let result = attempt.unwrap_or_else(|_| engine.broken(&job));
                 // Only a process that is about to end has nobody to hear of it.
                 let _ = done.send(result).await;
+                drop(share);
             };
             let abandon = self.abandon.clone();
             self.attempts.spawn(async move { abandon.run_until_cancelled(attempt).await });

@@ -8,7 +8,7 @@ use sqlx::{
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 
-use super::{Pool, Store, StoreError, files, group::Group};
+use super::{Pool, Store, StoreError, files, group::Groups};
 
 /// How long a caller waits for a connection, or for a foreign writer of the same SQLite file.
 const WAIT: Duration = Duration::from_secs(5);
@@ -45,8 +45,8 @@ impl Store {
     pub async fn open(url: &str, options: Options) -> Result<Self, StoreError> {
         let store = Self::connect(url, options).await?;
         store.bring_up(options.migrate).await?;
-        let group = Group::start(&store);
-        Ok(Self { group: Some(group), ..store })
+        let groups = Groups::start(&store);
+        Ok(Self { groups: Some(groups), ..store })
     }
 
     /// As `open`, but looks at no schema: to ask what is missing.
@@ -58,7 +58,7 @@ impl Store {
         } else {
             return Err(bad_url(url, "write sqlite:PATH or postgres://USER@HOST/DATABASE"));
         };
-        Ok(Self { pool, faults: Arc::default(), group: None, catalog: Arc::default() })
+        Ok(Self { pool, faults: Arc::default(), groups: None, catalog: Arc::default() })
     }
 }
 

@@ -1,18 +1,24 @@
-//! Group commit: events that arrive together are committed together, so that one flush of the
-//! disk serves many callers. A caller hears back only after the commit that holds its event.
+//! Group commit: what arrives together is committed together, so that one flush of the disk
+//! serves many callers. A caller hears back only after the commit that holds its own.
 //!
 //! Callers may go away while they wait (a client that hangs up); the group's work must not, so
-//! it is done by tasks of the store's own.
+//! it is done by tasks of the store's own. What programs emit and what sources receive stand in
+//! lines of their own, so that a burst of one delays the other by no more than its share of the
+//! database.
 
 use std::sync::Arc;
 
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Accepted, Dialect, NewEvent, Store, StoreError};
+use super::{Accepted, Arrival, Dialect, NewEvent, Store, StoreError};
 
-/// Events of one group: beyond a hundred, a larger group gains little and waits longer.
-const GROUP_EVENTS_MAX: usize = 128;
+/// Items of one group: beyond a hundred, a larger group gains little and waits longer.
+const GROUP_ITEMS_MAX: usize = 128;
+
+/// Bytes after which a group takes no more: a statement is in memory several times over, here and
+/// in the database, and PostgreSQL takes none of more than 1 GiB.
+const GROUP_BYTES_MAX: usize = 8 << 20;
 
 /// Callers that may wait before the next one has to wait for a place in the line.
 const LINE: usize = 1_024;
@@ -21,24 +27,60 @@ const LINE: usize = 1_024;
 /// would only be smaller, and each has a price of its own.
 const GROUPS: usize = 2;
 
-type Results = Vec<Result<Accepted, StoreError>>;
+/// What stands in a line, and how a group of it is stored.
+pub(super) trait Grouped: Send + Sync + 'static {
+    /// What its caller is told.
+    type Answer: Send + 'static;
 
-struct Call {
-    events: Vec<NewEvent>,
-    reply: oneshot::Sender<Results>,
+    /// What it takes in memory, as far as that can be large.
+    fn bytes(&self) -> usize;
+
+    /// Stores a group, and gives an answer for each, in their order.
+    fn store(store: &Store, group: &[&Self]) -> impl Future<Output = Results<Self::Answer>> + Send;
 }
 
-/// The line of callers, and the tasks that serve it.
+pub(super) type Results<A> = Vec<Result<A, StoreError>>;
+
+struct Call<T: Grouped> {
+    items: Vec<T>,
+    reply: oneshot::Sender<Results<T::Answer>>,
+}
+
+/// The lines of a store.
 #[derive(Clone)]
-pub(super) struct Group {
-    line: mpsc::Sender<Call>,
+pub(super) struct Groups {
+    pub(super) accept: Group<NewEvent>,
+    pub(super) receive: Group<Arrival>,
+}
+
+impl Groups {
+    /// Starts the tasks that serve `store`, a copy of it without groups of its own.
+    pub(super) fn start(store: &Store) -> Self {
+        Self { accept: Group::start(store), receive: Group::start(store) }
+    }
+
+    /// Takes no more callers, and waits until those in the lines are served.
+    pub(super) async fn finish(&self) {
+        tokio::join!(self.accept.finish(), self.receive.finish());
+    }
+}
+
+/// A line of callers, and the tasks that serve it.
+pub(super) struct Group<T: Grouped> {
+    line: mpsc::Sender<Call<T>>,
     tasks: TaskTracker,
     closing: CancellationToken,
 }
 
-impl Group {
-    /// Starts the tasks that serve `store`, a copy of it without a group of its own.
-    pub(super) fn start(store: &Store) -> Self {
+impl<T: Grouped> Clone for Group<T> {
+    fn clone(&self) -> Self {
+        let (tasks, closing) = (self.tasks.clone(), self.closing.clone());
+        Self { line: self.line.clone(), tasks, closing }
+    }
+}
+
+impl<T: Grouped> Group<T> {
+    fn start(store: &Store) -> Self {
         let (line, calls) = mpsc::channel(LINE);
         let calls = Arc::new(Mutex::new(calls));
         let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
@@ -50,21 +92,23 @@ impl Group {
         Self { line, tasks, closing }
     }
 
-    /// Takes no more callers, and waits until those in the line are served.
-    pub(super) async fn finish(&self) {
+    async fn finish(&self) {
         self.closing.cancel();
         self.tasks.wait().await;
     }
 
-    async fn run(&self, events: Vec<NewEvent>) -> Result<Results, StoreError> {
+    /// Stores `items` in some group, and gives their answers once it is committed.
+    pub(super) async fn run(&self, items: Vec<T>) -> Result<Results<T::Answer>, StoreError> {
         let (reply, answer) = oneshot::channel();
         let closed = || StoreError::Unreachable(sqlx::Error::PoolClosed);
-        self.line.send(Call { events, reply }).await.map_err(|_| closed())?;
+        self.line.send(Call { items, reply }).await.map_err(|_| closed())?;
         answer.await.map_err(|_| closed())
     }
 }
 
-async fn serve(store: Store, calls: Arc<Mutex<mpsc::Receiver<Call>>>, closing: CancellationToken) {
+type Calls<T> = Arc<Mutex<mpsc::Receiver<Call<T>>>>;
+
+async fn serve<T: Grouped>(store: Store, calls: Calls<T>, closing: CancellationToken) {
     loop {
         let mut taken = Vec::new();
         {
@@ -78,21 +122,50 @@ async fn serve(store: Store, calls: Arc<Mutex<mpsc::Receiver<Call>>>, closing: C
                 }
             };
             let Some(first) = first else { return };
-            let mut events = first.events.len();
+            let (mut items, mut bytes) = weigh(&first);
             taken.push(first);
-            while events < GROUP_EVENTS_MAX {
+            while items < GROUP_ITEMS_MAX && bytes < GROUP_BYTES_MAX {
                 let Ok(call) = calls.try_recv() else { break };
-                events += call.events.len();
+                let (more, heavier) = weigh(&call);
+                (items, bytes) = (items + more, bytes + heavier);
                 taken.push(call);
             }
         }
-        let events: Vec<&NewEvent> = taken.iter().flat_map(|call| &call.events).collect();
-        let mut results = store.accept_group(&events).await.into_iter();
+        let group: Vec<&T> = taken.iter().flat_map(|call| &call.items).collect();
+        let mut results = T::store(&store, &group).await.into_iter();
         for call in taken {
-            let own = results.by_ref().take(call.events.len()).collect();
-            // The caller may have gone; its event is stored all the same.
+            let own = results.by_ref().take(call.items.len()).collect();
+            // The caller may have gone; its own is stored all the same.
             let _ = call.reply.send(own);
         }
+    }
+}
+
+fn weigh<T: Grouped>(call: &Call<T>) -> (usize, usize) {
+    (call.items.len(), call.items.iter().map(T::bytes).sum())
+}
+
+/// One failure is everybody's: nothing was committed.
+pub(super) fn for_all<A>(outcome: Result<Results<A>, StoreError>, many: usize) -> Results<A> {
+    outcome.unwrap_or_else(|error| {
+        let copies = (1..many).map(|_| Err(error.again())).collect::<Vec<_>>();
+        copies.into_iter().chain([Err(error)]).collect()
+    })
+}
+
+pub(super) fn lost() -> StoreError {
+    StoreError::Unreadable("the database gave fewer answers than it was asked for".to_owned())
+}
+
+impl Grouped for NewEvent {
+    type Answer = Accepted;
+
+    fn bytes(&self) -> usize {
+        self.payload.len()
+    }
+
+    fn store(store: &Store, group: &[&Self]) -> impl Future<Output = Results<Accepted>> + Send {
+        store.accept_group(group)
     }
 }
 
@@ -103,16 +176,19 @@ impl Store {
     }
 
     /// Stores events, each with its own verdict, in the order given.
-    pub async fn accept_many(&self, events: Vec<NewEvent>) -> Result<Results, StoreError> {
-        match &self.group {
-            Some(group) => group.run(events).await,
+    pub async fn accept_many(
+        &self,
+        events: Vec<NewEvent>,
+    ) -> Result<Results<Accepted>, StoreError> {
+        match &self.groups {
+            Some(groups) => groups.accept.run(events).await,
             None => Ok(self.accept_group(&events.iter().collect::<Vec<_>>()).await),
         }
     }
 
     /// One transaction for all. What the database refuses, it refuses alone; any other failure
     /// is everybody's, for then nothing was committed.
-    async fn accept_group(&self, events: &[&NewEvent]) -> Results {
+    async fn accept_group(&self, events: &[&NewEvent]) -> Results<Accepted> {
         let outcome = match self.dialect() {
             Dialect::Postgres if is_uniform(events) => self.accept_at_once(events).await,
             _ => self.accept_one_by_one(events).await,
@@ -121,18 +197,18 @@ impl Store {
             Err(StoreError::Refused(_)) if events.len() > 1 => self.accept_apart(events).await,
             outcome => outcome,
         };
-        outcome.unwrap_or_else(|error| {
-            let copies = (1..events.len()).map(|_| Err(error.again())).collect::<Vec<_>>();
-            copies.into_iter().chain([Err(error)]).collect()
-        })
+        for_all(outcome, events.len())
     }
 
-    async fn accept_at_once(&self, events: &[&NewEvent]) -> Result<Results, StoreError> {
+    async fn accept_at_once(&self, events: &[&NewEvent]) -> Result<Results<Accepted>, StoreError> {
         let accepted = self.read().await?.accept_many_at_once(events).await?;
         Ok(accepted.into_iter().map(Ok).collect())
     }
 
-    async fn accept_one_by_one(&self, events: &[&NewEvent]) -> Result<Results, StoreError> {
+    async fn accept_one_by_one(
+        &self,
+        events: &[&NewEvent],
+    ) -> Result<Results<Accepted>, StoreError> {
         let mut tx = self.begin().await?;
         let mut results = Vec::with_capacity(events.len());
         for event in events {
@@ -150,7 +226,7 @@ impl Store {
     }
 
     /// Each in a transaction of its own: the way when one of a group was refused.
-    async fn accept_apart(&self, events: &[&NewEvent]) -> Result<Results, StoreError> {
+    async fn accept_apart(&self, events: &[&NewEvent]) -> Result<Results<Accepted>, StoreError> {
         let mut results = Vec::with_capacity(events.len());
         for event in events {
             let one = self.accept_one_by_one(std::slice::from_ref(event)).await;
@@ -162,8 +238,4 @@ impl Store {
 
 fn is_uniform(events: &[&NewEvent]) -> bool {
     events.windows(2).all(|two| two[0].door == two[1].door && two[0].checked == two[1].checked)
-}
-
-fn lost() -> StoreError {
-    StoreError::Unreadable("the database gave fewer answers than it was asked for".to_owned())
 }

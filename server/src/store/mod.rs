@@ -32,6 +32,8 @@ pub mod idempotency;
 mod migrate;
 pub mod page;
 mod queue;
+pub mod received;
+pub mod requests;
 pub mod reseal;
 pub mod seal;
 pub mod secrets;
@@ -59,6 +61,8 @@ pub use endpoints::EndpointRow;
 pub use error::StoreError;
 pub use health::HealthRecord;
 pub use queue::{Cursor, Row, SHARDS};
+pub use received::{Arrival, ArrivalSource, Receipt};
+pub use requests::{NewRequest, RequestRow};
 pub use secrets::SecretRow;
 pub use shards::Lease;
 pub use source_secrets::SourceSecretRow;
@@ -73,7 +77,7 @@ pub struct Store {
     pool: Pool,
     faults: Arc<Faults>,
     /// `None` where events are committed by their callers, one at a time.
-    group: Option<group::Group>,
+    groups: Option<group::Groups>,
     catalog: Arc<catalog::Catalog>,
 }
 
@@ -155,7 +159,7 @@ impl Store {
     /// The same database under another countdown to a crash: for simulations.
     #[must_use]
     pub fn with_faults(&self, faults: Arc<Faults>) -> Self {
-        Self { pool: self.pool.clone(), faults, group: None, catalog: Arc::default() }
+        Self { pool: self.pool.clone(), faults, groups: None, catalog: Arc::default() }
     }
 
     /// What kind of database it is.
@@ -242,8 +246,8 @@ impl Store {
 
     /// Serves the callers that wait, and closes all connections once they are idle.
     pub async fn close(&self) {
-        if let Some(group) = &self.group {
-            group.finish().await;
+        if let Some(groups) = &self.groups {
+            groups.finish().await;
         }
         match &self.pool {
             Pool::Postgres { doors, engine } => {

@@ -38,6 +38,11 @@ const LATENCY_BUCKETS: [f64; 12] =
 const DATABASE_BUCKETS: [f64; 11] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0];
 
+/// Seconds. A request is acknowledged after one flush of the disk, a few milliseconds; providers give
+/// up after 3 s (Slack) to 30 s.
+const ACK_BUCKETS: [f64; 12] =
+    [0.001, 0.002, 0.004, 0.008, 0.02, 0.05, 0.1, 0.25, 1.0, 3.0, 10.0, 30.0];
+
 macro_rules! labels {
     ($($name:ident { $($label:ident),+ })+) => { $(
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
@@ -52,6 +57,7 @@ labels! {
     ByHealth { health, circuit }
     ByVerdict { verdict }
     ByStatement { statement }
+    ByScheme { scheme, result }
 }
 
 /// A histogram in seconds for each statement.
@@ -76,6 +82,8 @@ pub struct Metrics {
     guard_refusals: Family<ByVerdict, Counter>,
     claims_lost: Counter,
     database_seconds: PerStatement,
+    inbound_requests: Family<ByScheme, Counter>,
+    inbound_ack_seconds: Histogram,
 }
 
 impl Metrics {
@@ -97,6 +105,8 @@ impl Metrics {
             guard_refusals: Family::default(),
             claims_lost: Counter::default(),
             database_seconds: Family::new_with_constructor(|| Histogram::new(DATABASE_BUCKETS)),
+            inbound_requests: Family::default(),
+            inbound_ack_seconds: Histogram::new(ACK_BUCKETS),
         };
         metrics.register();
         Arc::new(metrics)
@@ -158,9 +168,24 @@ impl Metrics {
             "Statements of the pipeline",
             self.database_seconds.clone(),
         );
+        self.register_inbound();
     }
 
-    /// Counts an event that is on disk. `door`: `http`, `sql`, `inbound` or `notice`.
+    fn register_inbound(&mut self) {
+        let registry = &mut self.registry;
+        registry.register(
+            "inbound_requests",
+            "Requests of providers, by the scheme of their source and what became of them",
+            self.inbound_requests.clone(),
+        );
+        registry.register(
+            "inbound_ack_seconds",
+            "From the head of a provider's request to the answer that acknowledges it",
+            self.inbound_ack_seconds.clone(),
+        );
+    }
+
+    /// Counts an event that is on disk. `door`: `http`, `sql`, `source` or `notice`.
     pub fn event_accepted(&self, door: &'static str) {
         self.events_accepted_many(door, 1);
     }
@@ -230,6 +255,17 @@ impl Metrics {
         self.database_seconds.get_or_create(&ByStatement { statement }).observe(took.as_secs_f64());
     }
 
+    /// Counts a request of a provider. `scheme` is a name of the table of providers, `custom`, or
+    /// `none` where there is no such source.
+    pub fn inbound_request(&self, scheme: &'static str, result: &'static str) {
+        self.inbound_requests.get_or_create(&ByScheme { scheme, result }).inc();
+    }
+
+    /// Notes how long a genuine request waited for its answer.
+    pub fn inbound_ack(&self, took: Duration) {
+        self.inbound_ack_seconds.observe(took.as_secs_f64());
+    }
+
     /// All of them as text, in the format that [`CONTENT_TYPE`] names.
     pub fn render(&self) -> String {
         let mut text = String::new();
@@ -262,6 +298,8 @@ mod tests {
         metrics.guard_refusal("private");
         metrics.claim_lost();
         metrics.database("fetch", Duration::from_micros(200));
+        metrics.inbound_request("stripe", "accepted");
+        metrics.inbound_ack(Duration::from_millis(4));
 
         let text = metrics.render();
 
@@ -279,6 +317,8 @@ mod tests {
             "snaphook_guard_refusals_total{verdict=\"private\"} 1",
             "snaphook_claims_lost_total 1",
             "snaphook_database_seconds_count{statement=\"fetch\"} 1",
+            "snaphook_inbound_requests_total{scheme=\"stripe\",result=\"accepted\"} 1",
+            "snaphook_inbound_ack_seconds_bucket{le=\"0.004\"} 1",
         ] {
             assert!(text.lines().any(|shown| shown == line), "{line} is missing in\n{text}");
         }

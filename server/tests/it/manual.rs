@@ -36,6 +36,7 @@ fn every_metric_is_in_the_manual_and_the_manual_names_no_other() {
     metrics.set_endpoints(&[("healthy", "closed", 1)]);
     metrics.guard_refusal("private");
     metrics.database("fetch", Duration::ZERO);
+    metrics.inbound_request("stripe", "accepted");
     let shown = metrics.render();
     let names = shown.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
     let mut named: Vec<_> = names.collect();

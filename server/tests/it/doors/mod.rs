@@ -8,3 +8,4 @@ mod cli_listen;
 mod cli_schemes;
 mod cli_serve;
 mod connections;
+mod ingress;

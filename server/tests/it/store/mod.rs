@@ -16,6 +16,8 @@ mod health;
 mod idempotency;
 mod plans;
 mod queue;
+mod received;
+mod requests;
 mod secrets;
 mod shards;
 pub mod sources;

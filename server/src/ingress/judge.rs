@@ -1,0 +1,104 @@
+//! Whether a request is genuine, and the arrival that it is then. Pure: all it needs is in memory.
+
+use std::{borrow::Cow, sync::Arc};
+
+use axum::http::{HeaderMap, Uri, request::Parts};
+use bytes::Bytes;
+use snaphook_signature::{IdScope, Received, Refusal};
+
+use crate::{
+    domain::{forwarded::ForwardedHeaders, request_headers::RequestHeaders, time::Timestamp},
+    engine::sources::{LiveSource, ReadySource},
+    store::{Arrival, ArrivalSource},
+};
+
+/// A request that came in whole.
+pub struct Incoming {
+    /// Where.
+    pub source: Arc<LiveSource>,
+    /// Its head.
+    pub head: Parts,
+    /// Its body.
+    pub body: Bytes,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Why a request is not taken.
+pub enum Doubt {
+    /// It is not genuine, or not in time: where that was found, and why.
+    Refused(&'static str, String),
+    /// It could not be told, by a fault of ours or of what we fetched.
+    Unknown,
+}
+
+impl From<Refusal> for Doubt {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal.step().name(), refusal.to_string())
+    }
+}
+
+impl Incoming {
+    /// The arrival, if the request is genuine.
+    pub fn judge(&self) -> Result<Arrival, Doubt> {
+        let ready = self.ready()?;
+        let Some(verifier) = ready.verifier(self.at) else {
+            let why = "the source has no secret that is live; add the one that the provider shows";
+            return Err(Doubt::Refused("key", why.to_owned()));
+        };
+        let headers = pairs(&self.head.headers);
+        let url = self.url();
+        let received = Received::new(&headers, &self.body)
+            .with_method(self.head.method.as_str())
+            .with_url(&url);
+        if verifier.need(&received)?.is_some() {
+            return Err(Doubt::Unknown);
+        }
+        let told = verifier.verify(&received, self.at.0.div_euclid(1_000_000))?;
+        let source = ArrivalSource {
+            id: self.source.id,
+            tenant: &self.source.tenant,
+            name: &self.source.name,
+            names_object: ready.id_scope == IdScope::Object,
+        };
+        let said = (told.event_id.as_deref(), told.event_type.as_deref(), told.evidence.as_deref());
+        let forwarded = ForwardedHeaders::of(headers.iter().copied());
+        Ok(Arrival::new(source, said, &forwarded, self.body.clone()))
+    }
+
+    /// What of the source can verify. Where nothing can, the operator has to mend something, and
+    /// the provider tries again.
+    fn ready(&self) -> Result<&ReadySource, Doubt> {
+        self.source.ready.as_ref().map_err(|_| Doubt::Unknown)
+    }
+
+    /// The URL as the provider signs it: the one that it was given, with the query that came.
+    fn url(&self) -> Cow<'_, str> {
+        let given = self.source.public_url.as_str();
+        match self.head.uri.query() {
+            None => given.into(),
+            Some(query) => {
+                let bare = given.split_once('?').map_or(given, |(bare, _)| bare);
+                format!("{bare}?{query}").into()
+            }
+        }
+    }
+
+    /// Its headers as they are kept, in their order.
+    pub fn request_headers(&self) -> RequestHeaders {
+        pairs(&self.head.headers).into_iter().collect()
+    }
+
+    /// Its path and query.
+    pub fn target(&self) -> String {
+        target_of(&self.head.uri)
+    }
+}
+
+fn target_of(uri: &Uri) -> String {
+    uri.path_and_query().map_or_else(|| uri.path().to_owned(), ToString::to_string)
+}
+
+fn pairs(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
+    headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect()
+}
