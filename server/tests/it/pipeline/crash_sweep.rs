@@ -51,6 +51,11 @@ pub async fn empty(database: &Database) {
         "secrets",
         "commands",
         "nodes",
+        "sources",
+        "source_secrets",
+        "received",
+        "held_events",
+        "requests",
     ];
     let statements: Vec<String> = tables
         .iter()

@@ -10,6 +10,7 @@ mod logs;
 mod lost_node;
 mod node;
 mod pooled;
+mod received_killed;
 mod schema;
 mod troubled_database;
 mod troubled_machine;

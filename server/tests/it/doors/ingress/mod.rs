@@ -2,7 +2,9 @@
 //! service.
 
 mod answers;
+mod crash_sweep;
 mod kept;
+mod wire;
 
 use std::{sync::Arc, time::Duration};
 
