@@ -151,6 +151,19 @@ impl Database {
         })
     }
 
+    /// How many rows there are of `what`: a table, and which of its rows.
+    pub async fn count_of(&self, what: &str) -> anyhow::Result<i64> {
+        let text = AssertSqlSafe(format!("SELECT count(*) FROM {what}"));
+        Ok(match self {
+            Self::Postgres { url, .. } => {
+                sqlx::query_scalar(text).fetch_one(&mut PgConnection::connect(url).await?).await?
+            }
+            Self::Sqlite(path) => {
+                sqlx::query_scalar(text).fetch_one(&mut open(path).await?).await?
+            }
+        })
+    }
+
     /// Removes it.
     pub async fn remove(self, cluster: &Cluster) -> anyhow::Result<()> {
         match self {

@@ -31,6 +31,27 @@ pub enum Measure {
     /// An inbound request, from its bytes to its verdict.
     #[value(name = "verify-hmac-1k")]
     Verify,
+    /// The server's own HTTP reading a body and answering, with nothing behind it.
+    #[value(name = "ack0")]
+    Ack0,
+    /// Genuine inbound requests, verified, on disk with their deliveries, answered.
+    #[value(name = "inbound-postgres")]
+    InboundPostgres,
+    /// The same on SQLite.
+    #[value(name = "inbound-sqlite")]
+    InboundSqlite,
+    /// Forged inbound requests, refused.
+    #[value(name = "inbound-forged")]
+    InboundForged,
+    /// From an inbound request to its answer at 100 a second, median.
+    #[value(name = "inbound-ack-p50")]
+    AckHalf,
+    /// From an inbound request to its answer at 100 a second, 99th percentile.
+    #[value(name = "inbound-ack-p99")]
+    AckMost,
+    /// From an inbound request to its answer in a storm of repeats, 99th percentile.
+    #[value(name = "inbound-storm-p99")]
+    InboundStorm,
     /// From the commit to the request, median.
     #[value(name = "latency-p50")]
     LatencyHalf,
@@ -157,6 +178,13 @@ impl Measure {
         Self::SqliteOne,
         Self::Drain,
         Self::Verify,
+        Self::Ack0,
+        Self::InboundPostgres,
+        Self::InboundSqlite,
+        Self::InboundForged,
+        Self::AckHalf,
+        Self::AckMost,
+        Self::InboundStorm,
         Self::LatencyHalf,
         Self::LatencyMost,
         Self::DeadRate,
@@ -205,6 +233,13 @@ impl Measure {
             }
             Self::Drain => rate("draining a backlog, PostgreSQL").of(Self::Raw, 0.35, 0.5),
             Self::Verify => facts("verify 1 KiB, HMAC-SHA256, whole path", "µs").within(3.0, 2.0),
+            Self::Ack0
+            | Self::InboundPostgres
+            | Self::InboundSqlite
+            | Self::InboundForged
+            | Self::AckHalf
+            | Self::AckMost
+            | Self::InboundStorm => self.inbound(),
             Self::LatencyHalf => {
                 facts("commit to request at 50 events/s, p50", "ms").within(5.0, 2.0)
             }
@@ -232,6 +267,33 @@ impl Measure {
             Self::RateBesideTransaction => {
                 rate("rate beside an open transaction").of(Self::RateFirst, 0.9, 1.0).later()
             }
+        }
+    }
+}
+
+impl Measure {
+    /// What is known of it, of the door for providers.
+    fn inbound(self) -> Facts {
+        let requests = |title| facts(title, "requests/s");
+        match self {
+            Self::InboundPostgres => {
+                requests("inbound acknowledged, PostgreSQL, 32 clients").of(Self::R32, 0.35, 0.55)
+            }
+            Self::InboundSqlite => {
+                requests("inbound acknowledged, SQLite, 32 clients").of(Self::Ack0, 0.1, 0.2)
+            }
+            Self::InboundForged => {
+                requests("inbound forged, refused, 32 clients").of(Self::Ack0, 0.5, 0.8)
+            }
+            Self::AckHalf => {
+                facts("inbound to answer at 100 requests/s, p50", "ms").within(4.0, 2.0)
+            }
+            Self::AckMost => facts("inbound to answer at 100 requests/s, p99", "ms")
+                .within(20.0, 8.0)
+                .with(Self::AckHalf),
+            Self::InboundStorm => facts("inbound storm, nine of ten are repeats, p99", "ms")
+                .at_most(Self::AckMost, 10.0, 5.0),
+            _ => requests("ACK0: read a body and answer, 32 clients"),
         }
     }
 }

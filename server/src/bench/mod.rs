@@ -9,6 +9,7 @@ mod beside;
 mod database;
 mod emit;
 mod idle;
+mod inbound;
 mod latency;
 mod load;
 mod machine;
@@ -156,6 +157,16 @@ async fn one(
         Measure::CrowdRate | Measure::CrowdMost => return beside(Kind::Crowd).await,
         Measure::SlowRate | Measure::SlowMost => return beside(Kind::Slow).await,
         Measure::IdleCpu | Measure::MemoryIdle => return idle::measure(plan, fixture).await,
+        Measure::Ack0 => inbound::ceiling(plan, fixture).await?,
+        Measure::InboundPostgres => inbound::genuine(plan, fixture, Kind::Postgres).await?,
+        Measure::InboundSqlite => inbound::genuine(plan, fixture, Kind::Sqlite).await?,
+        Measure::InboundForged => inbound::forged(plan, fixture).await?,
+        Measure::AckHalf | Measure::AckMost => {
+            let (millis, cpu) = inbound::calm(plan, fixture).await?;
+            let at = |part| Sample { value: report::quantile(&millis, part), cpu };
+            return Ok(vec![(Measure::AckHalf, at(0.5)), (Measure::AckMost, at(0.99))]);
+        }
+        Measure::InboundStorm => inbound::storm(plan, fixture).await?,
         Measure::RateFirst | Measure::RateLater | Measure::RateBesideTransaction => {
             return aging::measure(plan, fixture, sink).await;
         }

@@ -19,7 +19,9 @@ use super::{
 };
 use crate::{
     domain::{
+        id::{SecretId, SourceId, id_at},
         scope::{Actor, Scopes},
+        source::{SourceSettings, SourceState, SourceToken},
         tenant::TenantId,
     },
     manage::{
@@ -28,10 +30,14 @@ use crate::{
         tenants::TenantChange,
     },
     store::{
-        Options, Store,
-        seal::{Keyring, MasterKey},
+        Options, SourceRow, SourceSecretRow, Store,
+        seal::{Keyring, MasterKey, Place},
     },
-    world::{guard::Policy, real::RealWorld, settings::ClientSettings},
+    world::{
+        guard::Policy,
+        real::{RealWorld, chance, wall_clock},
+        settings::ClientSettings,
+    },
 };
 
 /// Tenants of each kind. With one endpoint each they allow 1,600 requests at once, so that the
@@ -148,7 +154,7 @@ impl Fixture {
             waiting::let_crowd_wait(&prepared.database).await?;
             self.made.push((Kind::Crowd, prepared));
         }
-        if plan.wants(Measure::SqliteOne) {
+        if plan.wants(Measure::SqliteOne) || plan.wants(Measure::InboundSqlite) {
             let database = Database::Sqlite(self.folder.join("prepared.db"));
             let api_key = configure(&database, sink, &[ONE]).await?;
             self.made.push((Kind::Sqlite, Prepared { database, api_key }));
@@ -234,6 +240,63 @@ async fn manage(database: &Database) -> anyhow::Result<Manage> {
         wake: Arc::new(|| {}),
         owner_wait: std::time::Duration::ZERO,
     })
+}
+
+/// Whose source it is.
+pub const INBOUND: &str = "inbound";
+
+/// What its provider signs with.
+pub const SOURCE_SECRET: &str = "whsec_bench";
+
+/// Adds a source of Stripe's, and an endpoint that wants what it takes and is paused. Gives the
+/// path at which requests come in.
+pub async fn add_source(database: &Database) -> anyhow::Result<String> {
+    let manage = manage(database).await?;
+    let actor = Actor::command_line();
+    let tenant = TenantId::parse(INBOUND)?;
+    manage.put_tenant(&actor, &tenant, TenantChange::default()).await?;
+    let settings = Map::from_iter([("url".to_owned(), json!("http://127.0.0.1:1024/"))]);
+    let endpoint = manage.create_endpoint(&actor, &tenant, settings).await?.0;
+    manage.pause_endpoint(&actor, &tenant, endpoint.id).await?;
+    let mut settings = SourceSettings::default();
+    let fields = Map::from_iter([
+        ("name".to_owned(), json!("shop")),
+        ("scheme".to_owned(), json!("stripe")),
+    ]);
+    anyhow::ensure!(settings.apply(&fields).is_empty(), "the source's settings are wrong");
+    let now = wall_clock();
+    let mut source = SourceRow {
+        id: SourceId(id_at(now, 1)),
+        token: SourceToken::new(u128::from(chance()) << 64 | u128::from(chance())),
+        tenant: tenant.clone(),
+        state: SourceState::Active,
+        state_since: now,
+        armed_until: None,
+        settings,
+        sealed: None,
+        from_file: false,
+        epoch: 0,
+        created_at: now,
+        updated_at: now,
+        deleted_at: None,
+    };
+    let id = SecretId(id_at(now, 2));
+    let place = Place::of_source_secret(&tenant, id);
+    let secret = SourceSecretRow {
+        id,
+        source: source.id,
+        tenant: tenant.clone(),
+        sealed: manage.keyring.seal(SOURCE_SECRET.as_bytes(), place),
+        created_at: now,
+        expires_at: None,
+        revoked_at: None,
+    };
+    let mut tx = manage.store.begin().await?;
+    anyhow::ensure!(tx.add_source(&mut source).await?, "there is such a source");
+    tx.add_source_secret(&secret).await?;
+    tx.commit().await?;
+    manage.store.close().await;
+    Ok(format!("/in/{}", source.token))
 }
 
 /// Migrates, and makes tenants with their endpoints, as a user would. Gives an API key.
