@@ -18,6 +18,17 @@ const RETRY_AFTER: HeaderValue = HeaderValue::from_static("10");
 pub enum Outcome {
     /// It is genuine, and all that is to be done is done and on disk.
     Acknowledged(Arc<LiveSource>, Finding),
+    /// The provider tried the URL, and is told what it wants to hear.
+    Handshake {
+        /// The status.
+        status: u16,
+        /// All headers that it needs.
+        headers: Vec<(String, String)>,
+        /// The body.
+        body: Vec<u8>,
+    },
+    /// It looks like a handshake and may not be answered: with this status.
+    HandshakeRefused(u16),
     /// Its signature, its time or a header is wrong.
     Rejected(Arc<LiveSource>),
     /// Its body is over the source's limit.
@@ -38,7 +49,8 @@ impl Outcome {
         match self {
             Self::Acknowledged(_, Finding::New) => "accepted",
             Self::Acknowledged(_, finding) => finding.name(),
-            Self::Rejected(_) => "rejected",
+            Self::Handshake { .. } => "handshake",
+            Self::Rejected(_) | Self::HandshakeRefused(_) => "rejected",
             Self::TooLarge => "too_large",
             Self::Broken => "broken",
             Self::Unavailable => "unavailable",
@@ -57,6 +69,12 @@ impl IntoResponse for Outcome {
         };
         match self {
             Self::Acknowledged(source, _) => thanks(&source),
+            Self::Handshake { status, headers, body } => {
+                written(status, StatusCode::OK, &headers, body)
+            }
+            Self::HandshakeRefused(status) => {
+                written(status, StatusCode::FORBIDDEN, &[], Vec::new())
+            }
             Self::Rejected(source) => empty(
                 StatusCode::from_u16(source.reject_status).unwrap_or(StatusCode::UNAUTHORIZED),
             ),
@@ -78,14 +96,22 @@ impl IntoResponse for Outcome {
 /// What the source says that a genuine request is answered with.
 fn thanks(source: &LiveSource) -> Response {
     let answer = &source.answer;
-    let mut response = empty(StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK));
-    for (name, value) in &answer.headers {
+    let headers: Vec<_> = answer.headers.clone().into_iter().collect();
+    written(answer.status, StatusCode::OK, &headers, answer.body.clone())
+}
+
+fn written(
+    status: u16,
+    otherwise: StatusCode,
+    headers: &[(String, String)],
+    body: impl Into<Body>,
+) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(otherwise);
+    for (name, value) in headers {
         if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::from_str(value)) {
             response.headers_mut().insert(name, value);
         }
-    }
-    if !answer.body.is_empty() {
-        *response.body_mut() = Body::from(answer.body.clone());
     }
     response
 }

@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use axum::http::{HeaderMap, Uri, request::Parts};
 use bytes::Bytes;
-use snaphook_signature::{IdScope, Received, Refusal};
+use snaphook_signature::{Handshake, IdScope, Need, Received, Refusal, Verifier};
 
 use crate::{
     domain::{forwarded::ForwardedHeaders, request_headers::RequestHeaders, time::Timestamp},
@@ -38,23 +38,39 @@ impl From<Refusal> for Doubt {
     }
 }
 
+/// What a genuine request is.
+pub enum Judged {
+    /// An event.
+    Arrival(Arrival),
+    /// The provider tries whether somebody is there.
+    Handshake(Handshake),
+}
+
 impl Incoming {
-    /// The arrival, if the request is genuine.
-    pub fn judge(&self) -> Result<Arrival, Doubt> {
-        let ready = self.ready()?;
-        let Some(verifier) = ready.verifier(self.at) else {
-            let why = "the source has no secret that is live; add the one that the provider shows";
-            return Err(Doubt::Refused("key", why.to_owned()));
-        };
+    /// What must be fetched before the request can be judged, if anything.
+    pub fn need(&self) -> Result<Option<Need>, Doubt> {
+        let headers = pairs(&self.head.headers);
+        Ok(self.verifier()?.need(&Received::new(&headers, &self.body))?)
+    }
+
+    /// What the request is, if it is genuine. `published` is what was fetched for it.
+    pub fn judge(&self, published: Option<&str>) -> Result<Judged, Doubt> {
+        let (ready, verifier) = (self.ready()?, self.verifier()?);
         let headers = pairs(&self.head.headers);
         let url = self.url();
         let received = Received::new(&headers, &self.body)
             .with_method(self.head.method.as_str())
             .with_url(&url);
-        if verifier.need(&received)?.is_some() {
-            return Err(Doubt::Unknown);
+        let now = self.at.0.div_euclid(1_000_000);
+        let told = match published {
+            Some(text) => verifier.verify_with(&received, now, text)?,
+            None => verifier.verify(&received, now)?,
+        };
+        if let Some(handshakes) = ready.handshakes(self.at)
+            && let Some(asked) = handshakes.verified(&received, &told)
+        {
+            return Ok(Judged::Handshake(asked));
         }
-        let told = verifier.verify(&received, self.at.0.div_euclid(1_000_000))?;
         let source = ArrivalSource {
             id: self.source.id,
             tenant: &self.source.tenant,
@@ -63,12 +79,19 @@ impl Incoming {
         };
         let said = (told.event_id.as_deref(), told.event_type.as_deref(), told.evidence.as_deref());
         let forwarded = ForwardedHeaders::of(headers.iter().copied());
-        Ok(Arrival::new(source, said, &forwarded, self.body.clone()))
+        Ok(Judged::Arrival(Arrival::new(source, said, &forwarded, self.body.clone())))
+    }
+
+    fn verifier(&self) -> Result<&Verifier, Doubt> {
+        self.ready()?.verifier(self.at).ok_or_else(|| {
+            let why = "the source has no secret that is live; add the one that the provider shows";
+            Doubt::Refused("key", why.to_owned())
+        })
     }
 
     /// What of the source can verify. Where nothing can, the operator has to mend something, and
     /// the provider tries again.
-    fn ready(&self) -> Result<&ReadySource, Doubt> {
+    pub(super) fn ready(&self) -> Result<&ReadySource, Doubt> {
         self.source.ready.as_ref().map_err(|_| Doubt::Unknown)
     }
 
@@ -99,6 +122,6 @@ fn target_of(uri: &Uri) -> String {
     uri.path_and_query().map_or_else(|| uri.path().to_owned(), ToString::to_string)
 }
 
-fn pairs(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
+pub(super) fn pairs(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
     headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect()
 }

@@ -10,6 +10,7 @@
 
 mod answer;
 mod body;
+mod handshake;
 mod judge;
 mod receive;
 mod rejects;

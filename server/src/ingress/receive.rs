@@ -13,7 +13,8 @@ use super::{
     Ingress,
     answer::Outcome,
     body::{self, BodyError},
-    judge::{Doubt, Incoming},
+    handshake,
+    judge::{Doubt, Incoming, Judged},
 };
 use crate::{
     domain::{
@@ -57,7 +58,8 @@ impl Ingress {
 
     async fn handle(&self, source: Arc<LiveSource>, request: Request) -> Outcome {
         let (head, body) = request.into_parts();
-        if head.method != Method::POST {
+        let at = self.engine.now();
+        if !handshake::takes(&source, head.method.as_str(), at) {
             return Outcome::Method;
         }
         let body = match body::read(body, source.body_limit, &self.engine.budget).await {
@@ -67,8 +69,19 @@ impl Ingress {
             Err(BodyError::NoRoom) => return Outcome::Unavailable,
         };
         let incoming = Incoming { source, head, body, at: self.engine.now() };
-        match judge(incoming).await {
-            Some((incoming, Ok(arrival))) => self.store(&incoming, arrival).await,
+        if let Some(answered) = self.greet(&incoming).await {
+            return answered;
+        }
+        if incoming.head.method != Method::POST {
+            return Outcome::Method;
+        }
+        let judged = match self.published(&incoming).await {
+            Ok(published) => judge(incoming, published).await,
+            Err(doubt) => Some((incoming, Err(doubt))),
+        };
+        match judged {
+            Some((incoming, Ok(Judged::Arrival(arrival)))) => self.store(&incoming, arrival).await,
+            Some((incoming, Ok(Judged::Handshake(asked)))) => self.answer(&incoming, asked).await,
             Some((incoming, Err(Doubt::Refused(step, reason)))) => {
                 self.rejects.put(&incoming, step, reason);
                 Outcome::Rejected(incoming.source)
@@ -143,10 +156,13 @@ impl Ingress {
 }
 
 /// Judges a request; a large one beside the tasks that serve connections. `None` when that broke.
-async fn judge(incoming: Incoming) -> Option<(Incoming, Result<Arrival, Doubt>)> {
+async fn judge(
+    incoming: Incoming,
+    published: Option<Arc<str>>,
+) -> Option<(Incoming, Result<Judged, Doubt>)> {
     let large = incoming.body.len() > APART_BYTES;
     let judge = move || {
-        let judged = incoming.judge();
+        let judged = incoming.judge(published.as_deref());
         (incoming, judged)
     };
     if large { tokio::task::spawn_blocking(judge).await.ok() } else { Some(judge()) }

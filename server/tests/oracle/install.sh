@@ -11,7 +11,7 @@ flock 9
 
 # The scripts stand beside the libraries, for that is where Node.js looks for them.
 # Each is moved into its place whole: another test may be reading it.
-for file in verify_outbound.mjs verify_outbound.py package.json package-lock.json requirements.txt; do
+for file in verify_outbound.mjs verify_outbound.py sign_inbound.mjs sign_inbound.py package.json package-lock.json requirements.txt; do
   cp "$here/$file" "$target/.new"
   mv "$target/.new" "$target/$file"
 done

@@ -49,6 +49,8 @@ pub enum Reply {
     Status(u16),
     /// An answer that asks for a pause.
     RetryAfter(u16, &'static str),
+    /// An answer that says something.
+    Says(u16, String),
     /// No answer, for this reason.
     Fails(Reason),
     /// A defect of ours.
@@ -101,6 +103,11 @@ impl Simulated {
         self.now.fetch_max(time.0, Ordering::Relaxed);
     }
 
+    /// Sets the clock, back too: to the time of a recorded request.
+    pub fn set_to(&self, time: Timestamp) {
+        self.now.store(time.0, Ordering::Relaxed);
+    }
+
     /// Turns the clock forward.
     pub fn pass(&self, time: Duration) {
         self.now.fetch_add(i64::try_from(time.as_micros()).unwrap(), Ordering::Relaxed);
@@ -143,7 +150,8 @@ impl Simulated {
         self.seen.lock().unwrap().push(request.clone());
         let reply = (self.answer)(&url, count);
         if matches!(reply, Reply::Status(200..300)) {
-            let id = request.headers["webhook-id"].to_str().unwrap().to_owned();
+            let id = request.headers.get("webhook-id").map_or("", |id| id.to_str().unwrap());
+            let id = id.to_owned();
             self.pleased.lock().unwrap().insert((url, id));
         }
         reply
@@ -188,16 +196,20 @@ impl World for Simulated {
                 return died("died before the answer came");
             }
             let mut headers = HeaderMap::new();
+            let mut body = Bytes::from_static(b"noted");
             let status = match reply {
                 Reply::Status(status) => Ok(status),
                 Reply::RetryAfter(status, pause) => {
                     headers.insert("retry-after", HeaderValue::from_static(pause));
                     Ok(status)
                 }
+                Reply::Says(status, text) => {
+                    body = text.into();
+                    Ok(status)
+                }
                 Reply::Fails(reason) => Err(SendError::new(reason, "as the test says")),
                 Reply::Panics => panic!("a planned panic"),
             };
-            let body = Bytes::from_static(b"noted");
             Sent {
                 result: status.map(|status| Response { status, headers, body, truncated: false }),
                 timings: Timings { total: Duration::from_millis(3), ..Timings::default() },

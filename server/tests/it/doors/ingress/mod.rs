@@ -3,7 +3,10 @@
 
 mod answers;
 mod crash_sweep;
+mod handshakes;
 mod kept;
+mod official;
+mod seen_elsewhere;
 mod wire;
 
 use std::{sync::Arc, time::Duration};
@@ -85,9 +88,15 @@ impl TestDoor {
     /// A source of `acme` with [`SECRET`].
     pub async fn add_source(&self, settings: Value) -> TestSource {
         let source = self.add_source_without_secret(settings).await;
+        self.add_secret(&source, SECRET).await;
+        source
+    }
+
+    /// A secret of a source.
+    pub async fn add_secret(&self, source: &TestSource, text: &str) {
         let tenant = &source.row.tenant;
         let id = SecretId(id_at(self.world.now(), self.world.random()));
-        let sealed = keyring().seal(SECRET.as_bytes(), Place::of_source_secret(tenant, id));
+        let sealed = keyring().seal(text.as_bytes(), Place::of_source_secret(tenant, id));
         let secret = SourceSecretRow {
             id,
             source: source.row.id,
@@ -101,7 +110,6 @@ impl TestDoor {
         tx.add_source_secret(&secret).await.unwrap();
         tx.commit().await.unwrap();
         self.engine.sources.refresh().await.unwrap();
-        source
     }
 
     /// The same, before it has one.
@@ -146,8 +154,13 @@ impl TestDoor {
 
     /// An endpoint of `acme` that wants everything.
     pub async fn add_endpoint(&self, name: &str) {
+        self.add_endpoint_for(name, "*").await;
+    }
+
+    /// An endpoint of `acme` that wants these types.
+    pub async fn add_endpoint_for(&self, name: &str, types: &str) {
         let mut settings = at(&format!("https://{name}.example/"));
-        settings.event_types = vec!["*".to_owned()];
+        settings.event_types = vec![types.to_owned()];
         plant(&self.store, &self.world, settings).await;
     }
 
