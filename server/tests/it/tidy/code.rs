@@ -88,3 +88,44 @@ fn nothing_is_left_for_later_and_no_lint_is_silenced_without_a_reason() {
     }
     assert_none("something that must not stay", &offenses);
 }
+
+/// The crate `signature` has the one comparison that takes the same time wherever two texts differ;
+/// its own tests look that nothing there compares by itself. Here nothing compares at all.
+#[test]
+fn the_server_compares_no_secret_itself() {
+    let ours = |source: &Source| source.path.starts_with("server/src/");
+    let mut offenses = Vec::new();
+    for source in rust_sources().filter(ours) {
+        let found = source.code().filter(|(_, line)| compares_a_secret(line));
+        offenses.extend(found.map(|(number, line)| format!("{}:{number}: {line}", source.path)));
+    }
+    assert_none("a secret is compared where it takes longer the more of it is right", &offenses);
+}
+
+/// Whether an operand of `==` or `!=` is called after a secret.
+fn compares_a_secret(line: &str) -> bool {
+    const NAMES: &[&str] = &["secret", "verify_token", "signature", "password", "mac"];
+    let is_secret = |operand: Option<&str>| {
+        let operand = operand.unwrap_or_default();
+        let words = operand.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        let named = words.clone().any(|word| NAMES.contains(&word));
+        named && !operand.contains("len()") && !operand.contains('"')
+    };
+    ["==", "!="].iter().filter_map(|sign| line.split_once(sign)).any(|(left, right)| {
+        is_secret(left.split_whitespace().next_back()) || is_secret(right.split_whitespace().next())
+    })
+}
+
+#[test]
+fn a_comparison_of_a_secret_is_found_by_its_name() {
+    for (line, expected, why) in [
+        ("if secret.text == given {", true, "on the left"),
+        ("if given != self.verify_token {", true, "on the right"),
+        ("if secret.text.len() == 3 {", false, "a length is no secret"),
+        ("if secrets == 3 {", false, "a number of them"),
+        ("if name == \"secret\" {", false, "its name"),
+        ("let secret = a == b;", false, "beside"),
+    ] {
+        assert_eq!(compares_a_secret(line), expected, "{line}: {why}");
+    }
+}

@@ -236,6 +236,16 @@ async fn door_where(
     (TestDoor::on(database.open().await, world), down)
 }
 
+/// The same with one letter of its body changed.
+fn forged(recorded: &Value) -> Value {
+    let mut forged = recorded.clone();
+    let mut body = BASE64_STANDARD.decode(forged["body_base64"].as_str().unwrap()).unwrap();
+    let last = body.iter().rposition(u8::is_ascii_lowercase).unwrap();
+    body[last] ^= 1;
+    forged["body_base64"] = json!(BASE64_STANDARD.encode(body));
+    forged
+}
+
 #[tokio::test]
 async fn what_a_provider_publishes_is_fetched_once_and_while_it_cannot_be_had_it_shall_try_again() {
     let sns = vector(SNS, "aws_sns/good_v2_sha256");
@@ -275,9 +285,7 @@ async fn what_a_provider_publishes_is_fetched_once_and_while_it_cannot_be_had_it
         ] {
             down.store(true, Ordering::SeqCst);
             let before = door.world.requests().len();
-            let mut settings = shop(scheme);
-            settings["name"] = json!(scheme);
-            settings["public_key"] = json!(public_key);
+            let settings = json!({"name": scheme, "scheme": scheme, "public_key": public_key});
             let source = door.add_source_without_secret(settings).await;
             door.add_secret(&source, secret).await;
             let first = door.send(request(&source, vector)).await;
@@ -292,12 +300,11 @@ async fn what_a_provider_publishes_is_fetched_once_and_while_it_cannot_be_had_it
             assert_eq!(asked.len(), 2, "{scheme}");
             assert!(asked.iter().all(|asked| asked.url.starts_with(url) && !asked.internal));
 
-            let mut forged = (*vector).clone();
-            let mut body = BASE64_STANDARD.decode(forged["body_base64"].as_str().unwrap()).unwrap();
-            let last = body.iter().rposition(u8::is_ascii_lowercase).unwrap();
-            body[last] ^= 1;
-            forged["body_base64"] = json!(BASE64_STANDARD.encode(body));
-            assert_ne!(door.send(request(&source, &forged)).await.status, 200, "{scheme}: forged");
+            assert_ne!(
+                door.send(request(&source, &forged(vector))).await.status,
+                200,
+                "{scheme}: forged"
+            );
         }
         door.store.close().await;
     })

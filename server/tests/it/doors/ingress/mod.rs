@@ -5,7 +5,6 @@ mod answers;
 mod crash_sweep;
 mod handshakes;
 mod kept;
-mod official;
 mod seen_elsewhere;
 mod wire;
 
