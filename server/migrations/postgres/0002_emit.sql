@@ -6,7 +6,9 @@
 -- writes or loops is plpgsql; what is one expression is sql, without STRICT, for only that becomes
 -- part of its caller's expression. A function in sql that has to be called is planned each time.
 
-CREATE SEQUENCE snaphook.event_sequence CYCLE MINVALUE 0 MAXVALUE 2047 CACHE 1;
+-- Eleven bits of it make ids of the same microsecond differ. All of it tells a node at one glance
+-- whether anything was emitted since it last looked.
+CREATE SEQUENCE snaphook.event_sequence MINVALUE 0;
 
 -- An id as people see it: 64 bits in Crockford's base32. Each five bits become one byte, first the
 -- upper eight of the thirteen, then the lower five; then each byte becomes its letter. '0' is added

@@ -49,6 +49,13 @@ pub struct Job {
 pub struct Done {
     /// What to write.
     pub finished: Finished,
+    /// What is not written.
+    pub rest: Rest,
+}
+
+/// What is told of an attempt and not written down.
+#[derive(Clone, Copy, Debug)]
+pub struct Rest {
     /// What it says of the endpoint.
     pub signal: Signal,
     /// The receiver asked that all requests wait until then, or is gone.
@@ -68,7 +75,8 @@ const GONE_PAUSE: Duration = Duration::from_secs(3);
 impl Job {
     fn done(&self, finished: Finished) -> Done {
         let (epoch, payload_bytes) = (self.epoch, self.payload_bytes());
-        Done { finished, signal: Signal::Silent, slow_until: None, epoch, payload_bytes }
+        let (signal, slow_until) = (Signal::Silent, None);
+        Done { finished, rest: Rest { signal, slow_until, epoch, payload_bytes } }
     }
 
     /// What it holds in memory while it is under way.
@@ -107,7 +115,9 @@ impl Engine {
         finished.due_at = now + Duration::from_mins(1);
         (finished.sent, finished.counted) = (true, true);
         finished.reason = Some(Plain::Internal.name());
-        Done { signal: Signal::Unclear, ..job.done(finished) }
+        let mut done = job.done(finished);
+        done.rest.signal = Signal::Unclear;
+        done
     }
 
     /// Prepares and sends. What cannot be prepared fails as if it had been sent.
@@ -182,24 +192,23 @@ impl Engine {
         if job.row.attempt == 0 {
             self.metrics.delivery_latency(started_at.since(job.row.event_id.created_at()));
         }
-        Done {
-            slow_until: slow_until(outcome, now),
-            signal: Signal::of(outcome, status, failure),
-            ..job.done(Finished {
-                row: job.row.clone(),
-                mark,
-                cause,
-                due_at,
-                sent: true,
-                counted: !ahead,
-                started_at,
-                took: sent.timings.total,
-                status,
-                reason,
-                detail,
-                response: response.map(|response| response.body.clone()).filter(|b| !b.is_empty()),
-            })
-        }
+        let mut done = job.done(Finished {
+            row: job.row.clone(),
+            mark,
+            cause,
+            due_at,
+            sent: true,
+            counted: !ahead,
+            started_at,
+            took: sent.timings.total,
+            status,
+            reason,
+            detail,
+            response: response.map(|response| response.body.clone()).filter(|b| !b.is_empty()),
+        });
+        done.rest.signal = Signal::of(outcome, status, failure);
+        done.rest.slow_until = slow_until(outcome, now);
+        done
     }
 
     /// What ends without a request: an event that the filter does not want, or that is invalid.

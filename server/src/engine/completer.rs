@@ -6,7 +6,10 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
 
-use super::{Engine, attempt::Done};
+use super::{
+    Engine,
+    attempt::{Done, Rest},
+};
 use crate::{
     domain::{attempt::Mark, delivery::Cause, delivery::State, id::DeliveryId},
     store::{Completion, Finished, StoreError},
@@ -106,7 +109,6 @@ impl Engine {
                 let written = AssertUnwindSafe(self.complete(version)).catch_unwind().await;
                 if let Ok(Ok(completion)) = written {
                     all.unwritten.remove(&one.pair());
-                    all.moved.extend(completion.moved);
                     all.late.extend(completion.late);
                     break;
                 }
@@ -131,7 +133,8 @@ pub async fn serve(
 ) {
     let mut batch = Vec::with_capacity(BATCH);
     while done.recv_many(&mut batch, BATCH).await > 0 {
-        let finished: Vec<Finished> = batch.iter().map(|done| done.finished.clone()).collect();
+        let (finished, rests): (Vec<Finished>, Vec<Rest>) =
+            batch.drain(..).map(|done| (done.finished, done.rest)).unzip();
         let completion = engine.complete_surely(&finished).await;
         let disabled = AssertUnwindSafe(engine.disable_gone(&finished)).catch_unwind().await;
         match disabled {
@@ -141,7 +144,8 @@ pub async fn serve(
             }
             Err(_) => tracing::error!("disabling an endpoint that answered 410 panicked"),
         }
-        let done = std::mem::take(&mut batch);
+        let done = finished.into_iter().zip(rests);
+        let done = done.map(|(finished, rest)| Done { finished, rest }).collect();
         if written.send(Written { done, completion }).await.is_err() {
             return;
         }

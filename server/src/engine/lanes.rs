@@ -74,6 +74,8 @@ pub struct Lanes {
     in_flight: usize,
     slow_in_flight: usize,
     slots: usize,
+    /// Rows beyond the slots that may be in flight, as their requests are over.
+    settling: usize,
     health: HealthRules,
     circuit: CircuitRules,
     last_look: Timestamp,
@@ -84,6 +86,12 @@ impl Lanes {
     /// For at most `slots` requests at once, over all endpoints.
     pub fn new(slots: usize, health: HealthRules, circuit: CircuitRules) -> Self {
         Self { slots, health, circuit, ..Self::default() }
+    }
+
+    /// Lets so many rows more be in flight, whose requests are over and whose outcomes are not on
+    /// record yet. Whoever takes rows then sees to it that no more than the slots are being sent.
+    pub fn set_settling(&mut self, settling: usize) {
+        self.settling = settling;
     }
 
     /// Takes an endpoint's settings, new or changed. When it is held, its rows are to leave the
@@ -132,7 +140,7 @@ impl Lanes {
         let mut taken = Vec::new();
         // Each lane that cannot go now is looked at once a call.
         let mut stopped = Vec::new();
-        while taken.len() < most && self.in_flight < self.slots {
+        while taken.len() < most && self.in_flight < self.slots + self.settling {
             // Slow receivers never take more than half the slots.
             let room_for_slow = self.slow_in_flight < (self.slots / 2).max(1);
             let Some((endpoint, ticket)) = self.rounds.pop(room_for_slow) else { break };

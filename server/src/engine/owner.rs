@@ -2,13 +2,14 @@
 //! is a function that the worker, or a test, calls when it likes; none of them sends anything.
 
 mod fetch;
+mod news;
 mod outcomes;
 mod shards;
 mod staying;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use self::staying::Pages;
+use self::{news::News, staying::Pages};
 use super::{
     Engine,
     attempt::Job,
@@ -30,6 +31,10 @@ use crate::{
 /// command; this is for what a broken connection kept from us.
 const LANES_EVERY: Duration = Duration::from_mins(1);
 
+/// Deliveries whose requests are over and whose outcomes are still to be written, at most, beside
+/// those that are being sent: one batch that is written, and the next that gathers.
+pub const SETTLING: usize = 2 * super::completer::BATCH;
+
 /// The key of the one cursor that SQLite has for all shards.
 const ALL: i16 = -1;
 
@@ -40,6 +45,8 @@ pub struct Owner {
     lanes: Lanes,
     scans: AllScans,
     pages: Pages,
+    /// Whether anything was emitted since it last looked.
+    pub news: News,
     live: LiveEndpoints,
     /// Requests under way, by shard: a shard is given back when it has none.
     under_way: HashMap<i16, usize>,
@@ -61,13 +68,15 @@ impl Owner {
     /// Owns nothing yet.
     pub fn new(engine: Arc<Engine>) -> Self {
         let (health, circuit) = (engine.settings.health.clone(), engine.settings.circuit);
-        let lanes = Lanes::new(engine.settings.concurrency, health, circuit);
+        let mut lanes = Lanes::new(engine.settings.concurrency, health, circuit);
+        lanes.set_settling(SETTLING);
         Self {
             engine,
             leases: Leases::default(),
             lanes,
             scans: AllScans::default(),
             pages: Pages::default(),
+            news: News::default(),
             live: LiveEndpoints::default(),
             under_way: HashMap::new(),
             leaving: Vec::new(),
@@ -87,6 +96,7 @@ impl Owner {
 
     /// Looks for what it may have missed: a step has failed on its way.
     pub fn doubt(&mut self) {
+        self.news.told();
         self.scans.sweep();
         self.lanes_at = Duration::ZERO;
     }
@@ -114,7 +124,7 @@ impl Owner {
         for endpoint in std::mem::take(&mut self.unsaved) {
             self.lanes.change_again(endpoint);
         }
-        drop(tx);
+        tx.finish();
         self.park(held).await
     }
 
@@ -126,7 +136,7 @@ impl Owner {
         shards.retain(|shard| !self.leaving.contains(shard));
         let mut tx = engine.store.read_engine().await?;
         let commands = tx.list_commands(&shards).await?;
-        drop(tx);
+        tx.finish();
         if commands.is_empty() {
             return Ok(0);
         }
@@ -150,7 +160,7 @@ impl Owner {
             };
             self.lanes.look(endpoint, wanted, now);
         }
-        drop(tx);
+        tx.finish();
         let mut tx = engine.store.begin_engine().await?;
         for command in &commands {
             tx.delete_command(command.id).await?;
@@ -216,6 +226,7 @@ impl Owner {
             };
             jobs.push((row.clone(), event, endpoint, check));
         }
+        tx.finish();
         // Only now: what was read may have been long in coming.
         let now = engine.world.monotonic();
         let fresh = self.live.are_fresh(now);

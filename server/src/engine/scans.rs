@@ -113,8 +113,9 @@ impl AllScans {
         self.shards.remove(&shard);
     }
 
-    /// The pages to read now. The hot scan of every shard is always among them.
-    pub fn pages(&mut self, now: Timestamp) -> Vec<Page> {
+    /// The pages to read now. The hot scan of every shard is among them if there is news, or if it
+    /// has more to read.
+    pub fn pages(&mut self, now: Timestamp, news: bool) -> Vec<Page> {
         let mut pages = Vec::with_capacity(self.shards.len());
         for (shard, scans) in &mut self.shards {
             if scans.back.is_none() {
@@ -124,7 +125,9 @@ impl AllScans {
             // After a while nothing passes by milliseconds any more.
             let ahead = scans.more || scans.is_quiet(now);
             let slack = if ahead { scans.hot } else { before(scans.hot, HOT_SLACK) };
-            pages.push(page(slack, false));
+            if news || scans.more {
+                pages.push(page(slack, false));
+            }
             pages.extend(scans.back.map(|place| page(place, true)));
         }
         pages
@@ -213,13 +216,13 @@ fn before(place: Place, slack: Duration) -> Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Row;
+    use crate::store::{Row, Slot};
 
     const START: Timestamp = Timestamp::from_seconds(1_800_000_000);
 
     fn row(at: Timestamp, endpoint: i64) -> Row {
         Row {
-            slot: String::new(),
+            slot: Slot::default(),
             event_id: EventId(first_id_at(at) + 1),
             endpoint_id: EndpointId(endpoint),
             tenant: "acme".to_owned(),
@@ -234,7 +237,7 @@ mod tests {
     /// Reads once, as the owner does, and gives what was seen of `table`.
     fn read_once(scans: &mut AllScans, table: &[Row], now: Timestamp) -> Vec<EventId> {
         let mut seen = Vec::new();
-        for page in scans.pages(now) {
+        for page in scans.pages(now, true) {
             let place = |row: &Row| (row.event_id, row.endpoint_id);
             let mut rows: Vec<Row> =
                 table.iter().filter(|row| place(row) > page.cursor.after).cloned().collect();

@@ -121,19 +121,20 @@ impl Sleeper {
         self.look = true;
     }
 
-    /// Whether to read the queue in this turn.
-    pub fn should_look(&mut self, engine: &Engine, now: Duration) -> bool {
+    /// Whether to read the queue in this turn, and whether that is because something is there.
+    pub fn should_look(&mut self, engine: &Engine, now: Duration) -> (bool, bool) {
         let every = match (now < self.awake_until, self.asleep) {
             (true, _) => LOOK,
             (false, true) => LOOK_ASLEEP,
             (false, false) => LOOK_WITHOUT_BELL,
         };
-        let look = self.look || now.saturating_sub(self.looked_at) >= every;
+        let told = self.look;
+        let look = told || now.saturating_sub(self.looked_at) >= every;
         if look {
             self.look = false;
             self.looked_at = engine.world.monotonic();
         }
-        look
+        (look, told)
     }
 
     /// Prepares to sleep, and tells for how long at most.

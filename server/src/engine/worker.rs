@@ -12,6 +12,7 @@ use super::{
     attempt::Done,
     budget::PAYLOADS_BYTES_MAX,
     completer::{self, BATCH, Written},
+    owner::SETTLING,
     timetable::{Heard, Sleeper, Timetable},
 };
 use crate::{
@@ -66,6 +67,8 @@ struct Run {
     attempts: TaskTracker,
     /// Ends the attempts that a drain does not wait for. What they came to is not known.
     abandon: CancellationToken,
+    /// One handle for each attempt that is being sent, and one here.
+    being_sent: Arc<()>,
     done: mpsc::Sender<Done>,
     results: Option<mpsc::Receiver<Done>>,
     written: mpsc::Receiver<Written>,
@@ -89,6 +92,7 @@ impl Run {
             abandon: CancellationToken::new(),
             results: Some(results),
             payload_bytes: 0,
+            being_sent: Arc::default(),
             sampled: None,
             retreat: RETREAT,
             engine,
@@ -127,7 +131,11 @@ impl Run {
         if self.owner.save_health().await? {
             self.timetable.refresh.now();
         }
-        if self.sleeper.should_look(&self.engine, now) || self.owner.has_more() {
+        let (look, told) = self.sleeper.should_look(&self.engine, now);
+        if told {
+            self.owner.news.told();
+        }
+        if look || self.owner.has_more() {
             busy |= self.owner.fetch().await? > 0;
         }
         busy |= self.start().await?;
@@ -191,7 +199,7 @@ impl Run {
 
     fn note(&mut self, written: &Written) {
         for done in &written.done {
-            self.payload_bytes = self.payload_bytes.saturating_sub(done.payload_bytes);
+            self.payload_bytes = self.payload_bytes.saturating_sub(done.rest.payload_bytes);
         }
         self.owner.finish(&written.done, &written.completion);
         if written.done.iter().any(|done| done.finished.cause == Some(Cause::Gone)) {
@@ -200,7 +208,12 @@ impl Run {
     }
 
     async fn start(&mut self) -> Result<bool, StoreError> {
-        let slots = self.engine.settings.concurrency.saturating_sub(self.owner.under_way());
+        let concurrency = self.engine.settings.concurrency;
+        let being_sent = Arc::strong_count(&self.being_sent) - 1;
+        let unsettled = self.owner.under_way();
+        let slots = concurrency
+            .saturating_sub(being_sent)
+            .min((concurrency + SETTLING).saturating_sub(unsettled));
         if slots == 0 || self.payload_bytes > PAYLOAD_BYTES_MAX {
             return Ok(false);
         }
@@ -210,9 +223,11 @@ impl Run {
             self.payload_bytes += job.payload_bytes();
             let (engine, done) = (self.engine.clone(), self.done.clone());
             let share = engine.budget.hold(job.payload_bytes());
+            let being_sent = self.being_sent.clone();
             let attempt = async move {
                 let attempt = AssertUnwindSafe(engine.attempt(&job)).catch_unwind().await;
                 let result = attempt.unwrap_or_else(|_| engine.broken(&job));
+                drop(being_sent); // another may go while this one is written down
                 // Only a process that is about to end has nobody to hear of it.
                 let _ = done.send(result).await;
                 drop(share);

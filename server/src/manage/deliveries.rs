@@ -4,7 +4,7 @@
 use super::{Deed, Manage, ManageError};
 use crate::{
     domain::{id::DeliveryId, scope::Actor, tenant::TenantId},
-    store::{CommandKind, EndpointRow, Finished, Row, Tx},
+    store::{CommandKind, EndpointRow, Finished, Row, Slot, Tx},
 };
 
 impl Manage {
@@ -21,7 +21,7 @@ impl Manage {
         let last = tx.find_last_attempt(id).await?;
         let (attempt, run) = last.ok_or_else(|| waiting(id, "redeliver"))?;
         let row = Row {
-            slot: String::new(),
+            slot: Slot::default(),
             event_id: id.event,
             endpoint_id: id.endpoint,
             tenant: tenant.to_string(),

@@ -2,7 +2,7 @@
 //! queue behind its back tells it to look again. What a command is about is in the tables
 //! already when it is read; losing one costs time, never truth.
 
-use super::{Db, Dialect, Row, StoreError, Tx, on};
+use super::{Db, Dialect, Row, StoreError, Tx, on, row::columns_of_row};
 use crate::domain::id::{EndpointId, EventId};
 
 coded! {
@@ -124,18 +124,14 @@ impl Tx {
     ) -> Result<Option<Row>, StoreError> {
         // Fresh rows and laned ones have an index each; so two halves.
         for state in ["= 0", "<> 0"] {
-            let text = match self.dialect() {
-                Dialect::Postgres => format!(
-                    "SELECT ctid::text AS slot, event_id, endpoint_id, tenant, shard, run, attempt, rung, due_at
-                     FROM snaphook.queue
-                     WHERE shard = $1 AND event_id = $2 AND endpoint_id = $3 AND state {state} FOR UPDATE"
-                ),
-                Dialect::Sqlite => format!(
-                    "SELECT CAST(slot AS TEXT) AS slot, event_id, endpoint_id, tenant, shard, run, attempt, rung, due_at
-                     FROM snaphook.queue
-                     WHERE shard = $1 AND event_id = $2 AND endpoint_id = $3 AND state {state}"
-                ),
+            let (columns, lock) = match self.dialect() {
+                Dialect::Postgres => (columns_of_row!(postgres), " FOR UPDATE"),
+                Dialect::Sqlite => (columns_of_row!(sqlite), ""),
             };
+            let text = format!(
+                "SELECT {columns} FROM snaphook.queue
+                 WHERE shard = $1 AND event_id = $2 AND endpoint_id = $3 AND state {state}{lock}"
+            );
             let row = on!(self, sqlx::AssertSqlSafe(text.as_str()), |sql, connection| {
                 sqlx::query_as(sql)
                     .bind(shard)
@@ -156,16 +152,16 @@ impl Tx {
         let text = match self.dialect() {
             Dialect::Postgres => {
                 "UPDATE snaphook.queue SET state = 1, due_at = $2
-                 WHERE ctid = CAST($1 AS tid) AND event_id = $3 AND endpoint_id = $4 AND attempt = $5"
+                 WHERE ctid = $1 AND event_id = $3 AND endpoint_id = $4 AND attempt = $5"
             }
             Dialect::Sqlite => {
                 "UPDATE snaphook.queue SET state = 1, due_at = $2
-                 WHERE slot = CAST($1 AS INTEGER) AND event_id = $3 AND endpoint_id = $4 AND attempt = $5"
+                 WHERE slot = $1 AND event_id = $3 AND endpoint_id = $4 AND attempt = $5"
             }
         };
         let done = on!(self, text, |sql, connection| {
             sqlx::query(sql)
-                .bind(&row.slot)
+                .bind(row.slot)
                 .bind(row.due_at)
                 .bind(row.event_id)
                 .bind(row.endpoint_id)

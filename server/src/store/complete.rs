@@ -88,8 +88,6 @@ impl Finished {
 /// What a batch came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completion {
-    /// Where the rows lie that stay in the queue.
-    pub moved: Vec<(EventId, EndpointId, String)>,
     /// Those that came too late.
     pub late: HashSet<(EventId, EndpointId)>,
     /// Those that the database would not take, each alone. For the caller to fill in.

@@ -13,6 +13,9 @@ use super::{Pool, Store, StoreError, files, group::Groups};
 /// How long a caller waits for a connection, or for a foreign writer of the same SQLite file.
 const WAIT: Duration = Duration::from_secs(5);
 
+/// A connection that rested no longer than this is lent out again without a question.
+const TRUSTED: Duration = Duration::from_millis(500);
+
 /// Connections for the doors of one node: enough for 32 callers at once with short statements,
 /// few enough that four nodes stay below PostgreSQL's default of 100.
 const DOOR_CONNECTIONS: u32 = 16;
@@ -71,13 +74,23 @@ async fn open_postgres(url: &str) -> Result<Pool, StoreError> {
     // The pool tries again and again, and then tells of a time-out; this tells what happened.
     let first = tokio::time::timeout(WAIT, own_sessions(url, &options)).await;
     first.map_err(|_| sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()))??;
-    let pool = || PgPoolOptions::new().acquire_timeout(WAIT);
+    // To ask a connection whether it lives costs a journey; one that was used just now does.
+    let pool = || {
+        PgPoolOptions::new().acquire_timeout(WAIT).test_before_acquire(false).before_acquire(
+            |connection, meta| {
+                Box::pin(async move {
+                    Ok(meta.idle_for < TRUSTED || connection.ping().await.is_ok())
+                })
+            },
+        )
+    };
     let engine = pool().max_connections(ENGINE_CONNECTIONS).after_connect(|connection, _| {
         Box::pin(async move { connection.execute(ONE_PLAN).await.map(drop) })
     });
     Ok(Pool::Postgres {
         doors: pool().max_connections(DOOR_CONNECTIONS).connect_with(options.clone()).await?,
         engine: engine.connect_lazy_with(options),
+        kept: super::held::Kept::default(),
     })
 }
 

@@ -28,6 +28,7 @@ pub mod files;
 pub mod grants;
 mod group;
 mod health;
+mod held;
 pub mod idempotency;
 mod migrate;
 pub mod page;
@@ -35,6 +36,7 @@ mod queue;
 pub mod received;
 pub mod requests;
 pub mod reseal;
+mod row;
 pub mod seal;
 pub mod secrets;
 mod shards;
@@ -48,7 +50,7 @@ mod upkeep;
 use std::sync::Arc;
 
 use sqlx::{
-    AssertSqlSafe, PgPool, Postgres, SqlSafeStr, SqlStr, Sqlite, SqlitePool, pool::PoolConnection,
+    AssertSqlSafe, PgPool, SqlSafeStr, SqlStr, Sqlite, SqlitePool, pool::PoolConnection,
 };
 
 pub use bell::Bell;
@@ -60,9 +62,10 @@ pub use emit::{Accepted, NewEvent};
 pub use endpoints::EndpointRow;
 pub use error::StoreError;
 pub use health::HealthRecord;
-pub use queue::{Cursor, Row, SHARDS};
+pub use queue::{Cursor, SHARDS};
 pub use received::{Arrival, ArrivalSource, Receipt};
 pub use requests::{NewRequest, RequestRow};
+pub use row::{Row, Slot};
 pub use secrets::SecretRow;
 pub use shards::Lease;
 pub use source_secrets::SourceSecretRow;
@@ -88,6 +91,8 @@ enum Pool {
         doors: PgPool,
         /// For the engine: plans are fixed, for a stale statistic must not turn a claim into a scan.
         engine: PgPool,
+        /// Connections of `engine` that rest between two statements.
+        kept: held::Kept,
     },
     Sqlite {
         /// One connection: whoever has it, writes. Waiting for it is first come, first served,
@@ -110,7 +115,7 @@ pub struct Tx {
 }
 
 enum Db {
-    Postgres(PoolConnection<Postgres>),
+    Postgres(held::Held),
     Sqlite(PoolConnection<Sqlite>),
 }
 
@@ -204,9 +209,11 @@ impl Store {
     async fn reader(&self, caller: Caller) -> Result<Tx, StoreError> {
         self.faults.step()?;
         let db = match (&self.pool, caller) {
-            (Pool::Postgres { doors, .. }, Caller::Door) => Db::Postgres(doors.acquire().await?),
-            (Pool::Postgres { engine, .. }, Caller::Engine) => {
-                Db::Postgres(engine.acquire().await?)
+            (Pool::Postgres { doors, .. }, Caller::Door) => {
+                Db::Postgres(held::Held::new(doors.acquire().await?))
+            }
+            (Pool::Postgres { engine, kept, .. }, Caller::Engine) => {
+                Db::Postgres(kept.acquire(engine).await?)
             }
             (Pool::Sqlite { readers, .. }, _) => Db::Sqlite(readers.acquire().await?),
         };
@@ -250,8 +257,9 @@ impl Store {
             groups.finish().await;
         }
         match &self.pool {
-            Pool::Postgres { doors, engine } => {
+            Pool::Postgres { doors, engine, kept } => {
                 doors.close().await;
+                kept.release();
                 engine.close().await;
             }
             Pool::Sqlite { writer, readers, .. } => {
@@ -265,12 +273,21 @@ impl Store {
 impl Tx {
     /// Makes all of it so, or fails. After an `Unreachable` it is not known which.
     pub async fn commit(mut self) -> Result<(), StoreError> {
-        if !self.open {
-            return Ok(()); // its statement has committed itself
+        // A lone statement has committed itself.
+        if self.open {
+            self.end("COMMIT").await?;
+            self.faults.step()?;
         }
-        self.end("COMMIT").await?;
-        self.faults.step()?;
+        self.finish();
         Ok(())
+    }
+
+    /// Ends one that only read, and read to the end: its connection serves the next at once.
+    /// Dropping does so too, at the price of a journey.
+    pub fn finish(mut self) {
+        if let (Db::Postgres(connection), false) = (&mut self.db, self.open) {
+            connection.is_sound();
+        }
     }
 
     /// Undoes all of it at once. Dropping does so too, at the price of the connection.

@@ -3,9 +3,7 @@
 
 use std::collections::HashMap;
 
-use bytes::Bytes;
-
-use super::{Db, Dialect, StoreError, Tx, on};
+use super::{Db, Dialect, Row, Slot, StoreError, Tx, on, row::{EventRow, columns_of_row}};
 use crate::domain::{
     event::Event,
     id::{EndpointId, EventId},
@@ -14,29 +12,6 @@ use crate::domain::{
 
 /// How many shards there are: the most nodes that can share the work. Fixed at install.
 pub const SHARDS: i16 = 64;
-
-/// A delivery that has something to do.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
-pub struct Row {
-    /// Where the row lies just now: a hint that makes its completion cheap, never its identity.
-    pub slot: String,
-    /// The event.
-    pub event_id: EventId,
-    /// Where it goes.
-    pub endpoint_id: EndpointId,
-    /// Whose it is.
-    pub tenant: String,
-    /// The endpoint's shard.
-    pub shard: i16,
-    /// 0, or the number of the redelivery.
-    pub run: i32,
-    /// Attempts that are on record: the fence.
-    pub attempt: i32,
-    /// Attempts of this run that its ladder has counted.
-    pub rung: i32,
-    /// When it may be attempted.
-    pub due_at: Timestamp,
-}
 
 /// How far the fresh rows of a shard were read; SQLite, where one node owns all shards, has one
 /// for all of them.
@@ -48,20 +23,19 @@ pub struct Cursor {
     pub after: (EventId, EndpointId),
 }
 
-#[derive(sqlx::FromRow)]
-struct EventRow {
-    id: EventId,
-    tenant: String,
-    r#type: String,
-    version: Option<String>,
-    payload: Vec<u8>,
-    content_type: Option<String>,
-    occurred_at: Option<Timestamp>,
-    traceparent: Option<String>,
-    checked: bool,
-}
 
 impl Tx {
+    /// A number that grows with every event that is emitted, before its transaction commits.
+    /// `None` on SQLite, where a look at the fresh rows costs no more.
+    pub async fn count_emits(&mut self) -> Result<Option<i64>, StoreError> {
+        self.faults.step()?;
+        let Db::Postgres(connection) = &mut self.db else { return Ok(None) };
+        let count = sqlx::query_scalar("SELECT last_value + is_called::integer FROM snaphook.event_sequence")
+            .fetch_one(&mut **connection)
+            .await?;
+        Ok(Some(count))
+    }
+
     /// Fresh rows in the order of their events and endpoints, at most `limit` a cursor.
     pub async fn list_fresh(
         &mut self,
@@ -72,15 +46,15 @@ impl Tx {
         let rows = match &mut self.db {
             Db::Postgres(connection) => {
                 sqlx::query_as(
-                    "SELECT q.slot, q.event_id, q.endpoint_id, q.tenant, q.shard, q.run, q.attempt, q.rung, q.due_at
+                    concat!("SELECT ", columns_of_row!(q), "
                      FROM unnest($1::int2[], $2::int8[], $3::int8[]) c (shard, event_id, endpoint_id)
                      CROSS JOIN LATERAL (
-                         SELECT ctid::text AS slot, event_id, endpoint_id, tenant, shard, run, attempt, rung, due_at
+                         SELECT ", columns_of_row!(postgres), "
                          FROM snaphook.queue
                          WHERE shard = c.shard AND state = 0
                              AND (event_id, endpoint_id) > (c.event_id, c.endpoint_id)
                          ORDER BY event_id, endpoint_id LIMIT $4
-                     ) q",
+                     ) q"),
                 )
                 .bind(cursors.iter().map(|cursor| cursor.shard).collect::<Vec<_>>())
                 .bind(cursors.iter().map(|cursor| cursor.after.0).collect::<Vec<_>>())
@@ -93,10 +67,10 @@ impl Tx {
                 let after = cursors.iter().map(|cursor| cursor.after).min();
                 let (event, endpoint) = after.unwrap_or((EventId(0), EndpointId(0)));
                 sqlx::query_as(
-                    "SELECT CAST(slot AS TEXT) AS slot, event_id, endpoint_id, tenant, shard, run, attempt, rung, due_at
+                    concat!("SELECT ", columns_of_row!(sqlite), "
                      FROM snaphook_queue
                      WHERE state = 0 AND (event_id, endpoint_id) > ($1, $2)
-                     ORDER BY event_id, endpoint_id LIMIT $3",
+                     ORDER BY event_id, endpoint_id LIMIT $3"),
                 )
                 .bind(event)
                 .bind(endpoint)
@@ -117,16 +91,16 @@ impl Tx {
     ) -> Result<Vec<Row>, StoreError> {
         let text = match self.dialect() {
             Dialect::Postgres => {
-                "SELECT ctid::text AS slot, event_id, endpoint_id, tenant, shard, run, attempt, rung, due_at
+                concat!("SELECT ", columns_of_row!(postgres), "
                  FROM snaphook.queue
                  WHERE shard = $1 AND endpoint_id = $2 AND state = 1
-                 ORDER BY due_at LIMIT $3"
+                 ORDER BY due_at LIMIT $3")
             }
             Dialect::Sqlite => {
-                "SELECT CAST(slot AS TEXT) AS slot, event_id, endpoint_id, tenant, shard, run, attempt, rung, due_at
+                concat!("SELECT ", columns_of_row!(sqlite), "
                  FROM snaphook.queue
                  WHERE shard = $1 AND endpoint_id = $2 AND state = 1
-                 ORDER BY due_at LIMIT $3"
+                 ORDER BY due_at LIMIT $3")
             }
         };
         let rows = on!(self, text, |sql, connection| {
@@ -152,14 +126,14 @@ impl Tx {
         let Db::Postgres(connection) = &mut self.db else { unreachable!("asked above") };
         self.faults.step()?;
         let rows = sqlx::query_as(
-            "SELECT q.slot, q.event_id, q.endpoint_id, q.tenant, q.shard, q.run, q.attempt, q.rung, q.due_at
+            concat!("SELECT ", columns_of_row!(q), "
              FROM unnest($1::int2[], $2::int8[], $3::int8[]) l (shard, endpoint_id, many)
              CROSS JOIN LATERAL (
-                 SELECT ctid::text AS slot, event_id, endpoint_id, tenant, shard, run, attempt, rung, due_at
+                 SELECT ", columns_of_row!(postgres), "
                  FROM snaphook.queue
                  WHERE shard = l.shard AND endpoint_id = l.endpoint_id AND state = 1
                  ORDER BY due_at LIMIT l.many
-             ) q",
+             ) q"),
         )
         .bind(lanes.iter().map(|(shard, ..)| *shard).collect::<Vec<_>>())
         .bind(lanes.iter().map(|(_, endpoint, _)| *endpoint).collect::<Vec<_>>())
@@ -179,15 +153,15 @@ impl Tx {
         let rows = match &mut self.db {
             Db::Postgres(connection) => {
                 sqlx::query_as(
-                    "SELECT q.slot, q.event_id, q.endpoint_id, q.tenant, q.shard, q.run, q.attempt, q.rung, q.due_at
+                    concat!("SELECT ", columns_of_row!(q), "
                      FROM unnest($1::int2[], $2::int8[], $3::int8[], $4::int8[]) l (shard, endpoint_id, event_id, many)
                      CROSS JOIN LATERAL (
-                         SELECT ctid::text AS slot, event_id, endpoint_id, tenant, shard, run, attempt, rung, due_at
+                         SELECT ", columns_of_row!(postgres), "
                          FROM snaphook.queue
                          WHERE shard = l.shard AND endpoint_id = l.endpoint_id AND state = 1
                              AND event_id > l.event_id
                          ORDER BY event_id LIMIT l.many
-                     ) q",
+                     ) q"),
                 )
                 .bind(lanes.iter().map(|(shard, ..)| *shard).collect::<Vec<_>>())
                 .bind(lanes.iter().map(|(_, endpoint, ..)| *endpoint).collect::<Vec<_>>())
@@ -200,10 +174,10 @@ impl Tx {
                 let mut rows = Vec::new();
                 for (shard, endpoint, event, limit) in lanes {
                     let some: Vec<Row> = sqlx::query_as(
-                        "SELECT CAST(slot AS TEXT) AS slot, event_id, endpoint_id, tenant, shard, run, attempt, rung, due_at
+                        concat!("SELECT ", columns_of_row!(sqlite), "
                          FROM snaphook_queue
                          WHERE shard = $1 AND endpoint_id = $2 AND state = 1 AND event_id > $3
-                         ORDER BY event_id LIMIT $4",
+                         ORDER BY event_id LIMIT $4"),
                     )
                     .bind(shard)
                     .bind(endpoint)
@@ -265,13 +239,13 @@ impl Tx {
     /// anybody's way. Gives back how many were moved.
     pub async fn park(&mut self, rows: &[Row]) -> Result<u64, StoreError> {
         self.faults.step()?;
-        let slots: Vec<&str> = rows.iter().map(|row| row.slot.as_str()).collect();
+        let slots: Vec<Slot> = rows.iter().map(|row| row.slot).collect();
         let moved = match &mut self.db {
             Db::Postgres(connection) => sqlx::query(
                 // `state + 0` fits no index: a plan that is made while the queue is empty would
                 // else walk all fresh rows and compare each with all of `u`.
                 "UPDATE snaphook.queue q SET state = 1
-                 FROM unnest($1::text[]::tid[], $2::int8[], $3::int8[]) u (slot, event_id, endpoint_id)
+                 FROM unnest($1::tid[], $2::int8[], $3::int8[]) u (slot, event_id, endpoint_id)
                  WHERE q.ctid = u.slot AND q.event_id = u.event_id AND q.endpoint_id = u.endpoint_id
                      AND q.state + 0 = 0",
             )
@@ -283,9 +257,9 @@ impl Tx {
             .rows_affected(),
             Db::Sqlite(connection) => sqlx::query(
                 "UPDATE snaphook_queue SET state = 1
-                 WHERE state = 0 AND slot IN (SELECT CAST(value AS INTEGER) FROM json_each($1))",
+                 WHERE state = 0 AND slot IN (SELECT value FROM json_each($1))",
             )
-            .bind(serde_json::json!(slots).to_string())
+            .bind(serde_json::json!(slots.iter().map(|slot| slot.0).collect::<Vec<_>>()).to_string())
             .execute(&mut **connection)
             .await?
             .rows_affected(),
@@ -307,15 +281,18 @@ impl Tx {
                     // Neither a plain join nor `=`: a plan that is made while a day is still empty
                     // would read all of it for every batch, for then all ways seem to cost the
                     // same. With LIMIT the ids stay outside, and only the primary key has the order.
+                    // The bounds leave out other days once for all ids: half the time is theirs.
                     "SELECT e.id, e.tenant, e.type, e.version, e.payload, e.content_type, e.occurred_at,
                             e.traceparent, e.checked
                      FROM unnest($1::int8[]) u (id)
                      CROSS JOIN LATERAL (
                          SELECT * FROM snaphook.events
-                         WHERE id BETWEEN u.id AND u.id ORDER BY id LIMIT 1
+                         WHERE id BETWEEN u.id AND u.id AND id BETWEEN $2 AND $3 ORDER BY id LIMIT 1
                      ) e",
                 )
                 .bind(ids)
+                .bind(ids.iter().min())
+                .bind(ids.iter().max())
                 .fetch_all(&mut **connection)
                 .await?
             }
@@ -329,22 +306,6 @@ impl Tx {
                 .await?
             }
         };
-        Ok(rows.into_iter().map(|row| (row.id, row.into())).collect())
-    }
-}
-
-impl From<EventRow> for Event {
-    fn from(row: EventRow) -> Self {
-        Self {
-            id: row.id,
-            tenant: row.tenant,
-            event_type: row.r#type,
-            version: row.version,
-            payload: Bytes::from(row.payload),
-            content_type: row.content_type,
-            occurred_at: row.occurred_at,
-            traceparent: row.traceparent,
-            checked: row.checked,
-        }
+        Ok(rows.into_iter().map(|row| (row.0.id, row.0)).collect())
     }
 }

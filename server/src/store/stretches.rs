@@ -1,7 +1,7 @@
 //! Fresh rows of single lanes. The index of the fresh rows has those of all lanes of a shard in the
 //! order of their events: to read one lane is to step over the others, from an event to an event.
 
-use super::{Db, Row, StoreError, Tx};
+use super::{Db, Row, StoreError, Tx, row::columns_of_row};
 use crate::domain::id::{EndpointId, EventId};
 
 /// A stretch of events among which fresh rows of one lane are to be read.
@@ -26,16 +26,16 @@ impl Tx {
         let rows = match &mut self.db {
             Db::Postgres(connection) => {
                 sqlx::query_as(
-                    "SELECT q.slot, q.event_id, q.endpoint_id, q.tenant, q.shard, q.run, q.attempt, q.rung, q.due_at
+                    concat!("SELECT ", columns_of_row!(q), "
                      FROM unnest($1::int2[], $2::int8[], $3::int8[], $4::int8[], $5::int8[])
                          l (shard, endpoint_id, first, last, many)
                      CROSS JOIN LATERAL (
-                         SELECT ctid::text AS slot, event_id, endpoint_id, tenant, shard, run, attempt, rung, due_at
+                         SELECT ", columns_of_row!(postgres), "
                          FROM snaphook.queue
                          WHERE shard = l.shard AND endpoint_id = l.endpoint_id AND state = 0
                              AND event_id >= l.first AND event_id <= l.last
                          ORDER BY event_id LIMIT l.many
-                     ) q",
+                     ) q"),
                 )
                 .bind(lanes.iter().map(|lane| lane.shard).collect::<Vec<_>>())
                 .bind(lanes.iter().map(|lane| lane.endpoint).collect::<Vec<_>>())
@@ -49,10 +49,10 @@ impl Tx {
                 let mut rows = Vec::new();
                 for lane in lanes {
                     let some: Vec<Row> = sqlx::query_as(
-                        "SELECT CAST(slot AS TEXT) AS slot, event_id, endpoint_id, tenant, shard, run, attempt, rung, due_at
+                        concat!("SELECT ", columns_of_row!(sqlite), "
                          FROM snaphook_queue
                          WHERE endpoint_id = $1 AND state = 0 AND event_id BETWEEN $2 AND $3
-                         ORDER BY event_id LIMIT $4",
+                         ORDER BY event_id LIMIT $4"),
                     )
                     .bind(lane.endpoint)
                     .bind(lane.first)

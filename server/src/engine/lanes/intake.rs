@@ -1,7 +1,10 @@
 //! How rows come into the lanes: fresh ones as they are found, parked ones as they are read. Not
 //! here: the reading, which is the owner's.
 
-use super::{Lane, Lanes, ROWS_MAX};
+use super::{
+    Lane, Lanes, ROWS_MAX,
+    staying::{behind, by_due, is_full},
+};
 use crate::{
     domain::{
         circuit::Circuit,
@@ -52,7 +55,7 @@ pub struct Read {
 
 impl Lanes {
     /// Offers a fresh row.
-    pub fn offer(&mut self, row: Row, now: Timestamp) -> Offer {
+    pub fn offer(&mut self, row: &Row, now: Timestamp) -> Offer {
         let pair = (row.event_id, row.endpoint_id);
         if self.known.contains(&pair) {
             return Offer::Known;
@@ -69,7 +72,7 @@ impl Lanes {
                 return Offer::Park;
             }
             lane.probe = Some(row.event_id);
-            lane.ring.push(row);
+            lane.ring.push(row.clone());
         } else if lane.settings.ordered {
             let full = lane.ring.len() >= lane.ring_size(crowded);
             let last = lane.ring.last();
@@ -79,14 +82,14 @@ impl Lanes {
                 return Offer::Park;
             }
             displaced = if full { lane.ring.pop_last() } else { None };
-            lane.ring.insert_by_event(row);
+            lane.ring.insert_by_event(row.clone());
         } else {
             // What is parked and due came earlier; it goes first.
             let behind = lane.parked_due.is_some_and(|due| due <= now);
             if behind || lane.ring.len() >= lane.ring_size(crowded) {
                 return Offer::Park;
             }
-            lane.ring.push(row);
+            lane.ring.push(row.clone());
         }
         self.rows += 1;
         self.known.insert(pair);
@@ -121,14 +124,11 @@ impl Lanes {
             .take(most)
             .map(|(endpoint, lane)| {
                 let order = order_of(lane);
-                // What is here lies in the same table and is read along, and one row more tells
-                // when the next is due.
-                let limit = lane.ring.len()
-                    + lane.in_flight
-                    + lane.shelved
-                    + if lane.is_open() { 0 } else { lane.room(crowded) }
-                    + 1;
-                let staying = lane.stretch(*endpoint, limit).filter(|_| order == Order::Due);
+                // One row more tells when the next is due.
+                let room = if lane.is_open() { 0 } else { lane.room(crowded) } + 1;
+                // What is here may be parked too, and is read along. It is in no stretch.
+                let limit = lane.ring.len() + lane.in_flight + lane.shelved + room;
+                let staying = lane.stretch(*endpoint, room).filter(|_| order == Order::Due);
                 Read { shard: lane.settings.shard, endpoint: *endpoint, order, limit, staying }
             })
             .collect()
@@ -139,26 +139,35 @@ impl Lanes {
         !lane.waits_for_order(&self.unread) && (lane.is_open() || lane.runs_low(crowded))
     }
 
-    /// Takes what a lane's read gave, in the order that was asked for.
-    pub fn fill(&mut self, read: &Read, rows: Vec<Row>, now: Timestamp) {
+    /// Takes what a lane's read gave, in the order that was asked for: of what is parked, and of
+    /// what stays.
+    pub fn fill(&mut self, read: &Read, parked: Vec<Row>, staying: Vec<Row>, now: Timestamp) {
         if let Order::Probe(_) = read.order {
-            self.fill_probe(read.endpoint, rows);
+            self.fill_probe(read.endpoint, parked);
             return;
         }
-        let (endpoint, exhausted) = (read.endpoint, rows.len() < read.limit);
+        let endpoint = read.endpoint;
+        let full = read.staying.filter(|stretch| is_full(&staying, stretch.limit));
+        let exhausted = parked.len() < read.limit && full.is_none();
         let crowded = self.rows >= ROWS_MAX;
         let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return };
         let mut next_due = None;
         let mut last_due = now;
-        for row in rows {
+        let mut stays_from = full.and_then(|_| staying.last()).map(behind);
+        for (row, stays) in by_due(parked, staying) {
             let pair = (row.event_id, row.endpoint_id);
             last_due = row.due_at;
             if self.known.contains(&pair) {
                 continue;
             }
-            if row.due_at > now || lane.ring.len() >= lane.ring_size(crowded) {
-                next_due = Some(row.due_at);
-                break;
+            if next_due.is_some() || row.due_at > now || lane.ring.len() >= lane.ring_size(crowded)
+            {
+                next_due = next_due.or(Some(row.due_at));
+                if stays {
+                    stays_from = Some(row.event_id);
+                    break;
+                }
+                continue;
             }
             if read.order == Order::Event {
                 lane.ring.insert_by_event(row);
@@ -167,6 +176,9 @@ impl Lanes {
             }
             self.rows += 1;
             self.known.insert(pair);
+        }
+        if read.staying.is_some() {
+            lane.stays_from(stays_from);
         }
         let unread = (!exhausted).then_some(last_due);
         lane.parked_due = next_due.or(unread);

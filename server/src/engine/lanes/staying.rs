@@ -18,6 +18,31 @@ use crate::{
 /// Pages of others' rows that a stretch may span in one piece: to read it is to step over them.
 const GAP_MAX: u64 = 8;
 
+/// Whether a read gave as many rows as it might.
+pub(super) fn is_full(rows: &[Row], limit: i64) -> bool {
+    i64::try_from(rows.len()).is_ok_and(|many| many >= limit)
+}
+
+/// The event behind a row's: where its lane goes on.
+pub(super) fn behind(row: &Row) -> EventId {
+    EventId(row.event_id.0 + 1)
+}
+
+/// Rows that are parked, in the order in which they are due, and rows that stay, in the order of
+/// their events, which were due when they were made. With each, whether it is one of the latter.
+pub(super) fn by_due(parked: Vec<Row>, staying: Vec<Row>) -> Vec<(Row, bool)> {
+    let mut all = Vec::with_capacity(parked.len() + staying.len());
+    let mut staying = staying.into_iter().map(|row| (row, true)).peekable();
+    for row in parked {
+        while let Some(one) = staying.next_if(|(one, _)| one.event_id.created_at() <= row.due_at) {
+            all.push(one);
+        }
+        all.push((row, false));
+    }
+    all.extend(staying);
+    all
+}
+
 /// The stretch of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Staying {
@@ -32,6 +57,14 @@ impl Lane {
     pub fn moves(&self) -> bool {
         let closed = self.health.circuit.state() == CircuitState::Closed;
         closed && !self.settings.held && !self.settings.ordered
+    }
+
+    /// Takes note of where what stays of it begins now; `None` when nothing is left.
+    pub(super) fn stays_from(&mut self, first: Option<EventId>) {
+        self.staying = self.staying.and_then(|staying| {
+            let events = (first?, staying.events.1);
+            (events.0 <= events.1).then_some(Staying { events, ..staying })
+        });
     }
 
     /// What stays of it, as the store wants to know it.
@@ -78,10 +111,7 @@ impl Lanes {
     /// Takes note of where what stays of a lane begins now; `None` when nothing is left of it.
     pub fn stays_from(&mut self, endpoint: EndpointId, first: Option<EventId>) {
         let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return };
-        lane.staying = lane.staying.and_then(|staying| {
-            let events = (first?, staying.events.1);
-            (events.0 <= events.1).then_some(Staying { events, ..staying })
-        });
+        lane.stays_from(first);
         self.file(endpoint);
     }
 

@@ -20,7 +20,7 @@ use crate::{
         signal::Signal,
         time::Timestamp,
     },
-    store::Row,
+    store::{Row, Slot},
 };
 
 const QUICK: Duration = Duration::from_millis(5);
@@ -31,7 +31,7 @@ fn settings(tenant: &str, cap: usize) -> LaneSettings {
 
 fn row(event: i64, endpoint: i64) -> Row {
     Row {
-        slot: String::new(),
+        slot: Slot::default(),
         event_id: EventId(event),
         endpoint_id: EndpointId(endpoint),
         tenant: String::new(),
@@ -74,12 +74,12 @@ fn endpoints_of(rows: &[Row]) -> Vec<i64> {
 fn a_backlog_delays_nobody_by_more_than_one_round() {
     let mut lanes = lanes(1_000, 500, &[(1, "big"), (2, "big"), (3, "small"), (4, "tiny")]);
     for event in 0..1_000 {
-        assert_eq!(lanes.offer(row(event, 1), START), Offer::Taken);
-        assert_eq!(lanes.offer(row(event, 2), START), Offer::Taken);
+        assert_eq!(lanes.offer(&row(event, 1), START), Offer::Taken);
+        assert_eq!(lanes.offer(&row(event, 2), START), Offer::Taken);
     }
     let first = lanes.next(START, 2);
-    lanes.offer(row(1, 3), START);
-    lanes.offer(row(1, 4), START);
+    lanes.offer(&row(1, 3), START);
+    lanes.offer(&row(1, 4), START);
 
     let taken = lanes.next(START, 8);
 
@@ -91,14 +91,14 @@ fn a_backlog_delays_nobody_by_more_than_one_round() {
 fn a_lane_that_was_forgotten_and_comes_back_has_one_turn_a_round() {
     let mut lanes = lanes(100, 50, &[(1, "acme"), (2, "other")]);
     for event in 0..20 {
-        lanes.offer(row(event, 1), START);
-        lanes.offer(row(event, 2), START);
+        lanes.offer(&row(event, 1), START);
+        lanes.offer(&row(event, 2), START);
     }
     lanes.remove_shard(1);
     for (endpoint, tenant) in [(1, "acme"), (2, "other"), (3, "acme")] {
         lanes.set(EndpointId(endpoint), settings(tenant, 50));
         for event in 0..20 {
-            lanes.offer(row(event, endpoint), START);
+            lanes.offer(&row(event, endpoint), START);
         }
     }
 
@@ -110,18 +110,18 @@ fn a_lane_that_was_forgotten_and_comes_back_has_one_turn_a_round() {
 #[test]
 fn slow_receivers_take_half_the_slots_and_no_more() {
     let mut lanes = lanes(8, 16, &[(1, "acme"), (2, "other")]);
-    lanes.offer(row(99, 2), START);
+    lanes.offer(&row(99, 2), START);
     let proof = lanes.next(START, 1).remove(0);
     lanes.finish(&proof, &done(QUICK, true));
     for event in 0..32 {
-        lanes.offer(row(event, 1), START);
+        lanes.offer(&row(event, 1), START);
     }
     let first = lanes.next(START, 1).remove(0);
     lanes.finish(&first, &done(SLOW + QUICK, true));
 
     let slow = lanes.next(START, 100);
     for event in 0..4 {
-        lanes.offer(row(event, 2), START);
+        lanes.offer(&row(event, 2), START);
     }
     let healthy = lanes.next(START, 100);
 
@@ -137,13 +137,13 @@ fn lanes_of_which_nothing_is_known_take_half_the_slots_and_no_more() {
     let mut lanes = empty(8);
     for endpoint in 1..=20 {
         lanes.set(EndpointId(endpoint), settings("acme", 16));
-        lanes.offer(row(endpoint, endpoint), START);
+        lanes.offer(&row(endpoint, endpoint), START);
     }
     let unknown = lanes.next(START, 100);
     assert_eq!(unknown.len(), 4);
     lanes.finish(&unknown[0], &done(QUICK, true));
     for event in 100..110 {
-        lanes.offer(row(event, 1), START);
+        lanes.offer(&row(event, 1), START);
     }
     let taken = endpoints_of(&lanes.next(START, 100));
     assert_eq!(taken.iter().filter(|endpoint| **endpoint == 1).count(), 4, "the first is quick");
@@ -151,7 +151,7 @@ fn lanes_of_which_nothing_is_known_take_half_the_slots_and_no_more() {
 
     let mut single = empty(1);
     single.set(EndpointId(1), settings("acme", 1));
-    single.offer(row(1, 1), START);
+    single.offer(&row(1, 1), START);
     assert_eq!(single.next(START, 9).len(), 1, "half of one is one");
 }
 
@@ -159,7 +159,7 @@ fn lanes_of_which_nothing_is_known_take_half_the_slots_and_no_more() {
 fn asking_for_less_rests_the_lane_then_halves_it_and_successes_bring_it_back() {
     let mut lanes = lanes(100, 8, &[(1, "acme")]);
     for event in 0..16 {
-        lanes.offer(row(event, 1), START);
+        lanes.offer(&row(event, 1), START);
     }
     let mut under_way = lanes.next(START, 1);
     let until = START + Duration::from_mins(1);
@@ -205,7 +205,7 @@ fn the_next_time_is_the_soonest_of_all_lanes_whoever_rests() {
 fn what_is_shelved_never_goes_again_and_stands_in_nobodys_way() {
     let mut lanes = lanes(100, 1, &[(1, "acme")]);
     for event in 1..=2 {
-        lanes.offer(row(event, 1), START);
+        lanes.offer(&row(event, 1), START);
     }
     let poison = lanes.next(START, 1).remove(0);
     lanes.shelve(&poison, START, 0);
@@ -214,11 +214,11 @@ fn what_is_shelved_never_goes_again_and_stands_in_nobodys_way() {
     let other = lanes.next(START, 1).remove(0);
     lanes.finish(&other, &done(QUICK, true));
     assert_eq!(other.event_id, EventId(2));
-    assert_eq!(lanes.offer(poison.clone(), START), Offer::Known);
+    assert_eq!(lanes.offer(&poison, START), Offer::Known);
     lanes.park(EndpointId(1), START);
     let read = lanes.to_read(START, 1)[0];
     let rows = vec![poison, row(3, 1), row(4, 1), row(5, 1)];
-    lanes.fill(&read, rows.into_iter().take(read.limit).collect(), START);
+    lanes.fill(&read, rows.into_iter().take(read.limit).collect(), Vec::new(), START);
     assert_eq!(lanes.next(START, 9)[0].event_id, EventId(3));
 }
 
@@ -229,7 +229,7 @@ fn memory_is_bounded_by_rows_not_by_backlogs() {
     for endpoint in 1..=300 {
         lanes.set(EndpointId(endpoint), settings("acme", 100));
         for event in 0..200 {
-            parked += usize::from(lanes.offer(row(event, endpoint), START) == Offer::Park);
+            parked += usize::from(lanes.offer(&row(event, endpoint), START) == Offer::Park);
         }
     }
     assert!(lanes.waiting() <= super::ROWS_MAX + 300, "{}", lanes.waiting());
@@ -259,7 +259,7 @@ proptest! {
             let endpoint = i64::try_from(tenant).unwrap() + 1;
             lanes.set(EndpointId(endpoint), settings(&format!("tenant-{tenant}"), 100));
             for event in 0..i64::try_from(*backlog).unwrap() {
-                lanes.offer(row(event, endpoint), START);
+                lanes.offer(&row(event, endpoint), START);
             }
         }
         let order = endpoints_of(&lanes.next(START, 1_000));

@@ -13,7 +13,7 @@ use crate::{
         lanes::{Offer, Order, Read},
         scans::{BEGINNING, PAGE, Page, Place},
     },
-    store::{Row, StoreError, Tx},
+    store::{Row, StoreError, Stretch, Tx},
 };
 
 /// Lanes that are read in one turn, so that a turn stays short.
@@ -38,13 +38,15 @@ impl Owner {
         }
         let before = self.lanes.waiting();
         self.fill_rings(&mut tx, now).await?;
-        let pages = self.scans.pages(now);
+        let count = tx.count_emits().await?;
+        let news = self.news.are_there(count, begun);
+        let pages = self.scans.pages(now, news);
         let (back, hot): (Vec<Page>, Vec<Page>) = pages.into_iter().partition(Page::goes_back);
         let mut surplus = Vec::new();
         for pages in [hot, back] {
             self.read_pages(&mut tx, &pages, now, &mut surplus).await?;
         }
-        drop(tx);
+        tx.finish();
         engine.metrics.database("fetch", engine.world.monotonic().saturating_sub(begun));
         let came = self.lanes.waiting().saturating_sub(before) + surplus.len();
         self.park(surplus).await?;
@@ -63,10 +65,13 @@ impl Owner {
     /// Fills the rings that ran low from what waits and is due.
     async fn fill_rings(&mut self, tx: &mut Tx, now: Timestamp) -> Result<(), StoreError> {
         let reads = self.lanes.to_read(now, LANES_A_TURN);
-        let mut found = self.read(tx, &reads).await?;
+        let mut parked = self.read(tx, &reads).await?;
+        let stretches: Vec<Stretch> = reads.iter().filter_map(|read| read.staying).collect();
+        let mut staying = staying::list(tx, &stretches).await?;
         for read in reads {
-            let rows = found.remove(&read.endpoint).unwrap_or_default();
-            self.lanes.fill(&read, rows, now);
+            let parked = parked.remove(&read.endpoint).unwrap_or_default();
+            let staying = staying.remove(&read.endpoint).unwrap_or_default();
+            self.lanes.fill(&read, parked, staying, now);
         }
         Ok(())
     }
@@ -96,7 +101,6 @@ impl Owner {
         if !by_event.is_empty() {
             add_by_lane(&mut found, tx.list_lane_rows_by_event(&by_event).await?);
         }
-        self.read_staying(tx, reads, &mut found).await?;
         // Nothing behind the last probe: round again.
         by_event.retain(|(_, endpoint, after, _)| after.0 > 0 && !found.contains_key(endpoint));
         if !by_event.is_empty() {
@@ -135,7 +139,7 @@ impl Owner {
         let dense = hot.then(|| staying::dense(&rows, key));
         for row in rows {
             self.know(tx, row.endpoint_id).await?;
-            match self.lanes.offer(row.clone(), now) {
+            match self.lanes.offer(&row, now) {
                 Offer::Park if self.let_stay(&row, key(&row), dense.as_ref(), now) => {}
                 Offer::Park => surplus.push(row),
                 Offer::Displaced(other) => surplus.push(*other),

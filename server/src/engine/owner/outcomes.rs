@@ -22,7 +22,7 @@ impl Owner {
                 *count = count.saturating_sub(1);
             }
             // A result of an earlier lease says nothing about the lanes of this one.
-            if self.leases.epoch(row.shard) != Some(one.epoch) {
+            if self.leases.epoch(row.shard) != Some(one.rest.epoch) {
                 continue;
             }
             let chance = engine.world.random();
@@ -37,11 +37,11 @@ impl Owner {
                 _ => None,
             };
             // What another has settled decides nothing.
-            let signal = if late { Signal::Silent } else { one.signal };
+            let signal = if late { Signal::Silent } else { one.rest.signal };
             let (took, reason) = (one.finished.took, one.finished.reason);
             let status = one.finished.status;
             self.lanes.finish(row, &Report { due, took, signal, reason, status, now, chance });
-            if let Some(until) = one.slow_until {
+            if let Some(until) = one.rest.slow_until {
                 self.lanes.slow_down(row.endpoint_id, until);
             }
         }
@@ -106,7 +106,7 @@ impl Owner {
             }
             let mut tx = engine.store.read_engine().await?;
             let rows = tx.list_lane(live.lane.shard, endpoint, PAGE).await?;
-            drop(tx);
+            tx.finish();
             if rows.is_empty() {
                 if self.lanes.remove(endpoint) {
                     self.live.remove(endpoint);

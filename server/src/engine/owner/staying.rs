@@ -18,7 +18,6 @@ use crate::{
         time::Timestamp,
     },
     engine::{
-        lanes::Read,
         scans::{LATE_REACH, Page},
     },
     store::{Row, StoreError, Stretch, Tx},
@@ -98,24 +97,6 @@ impl Owner {
         !young && dense.contains(&row.endpoint_id) && self.lanes.stay(row, hot)
     }
 
-    /// Adds what stays of lanes to what is parked of them, in the order in which it is due.
-    pub(super) async fn read_staying(
-        &mut self,
-        tx: &mut Tx,
-        reads: &[Read],
-        found: &mut HashMap<EndpointId, Vec<Row>>,
-    ) -> Result<(), StoreError> {
-        let stretches: Vec<Stretch> = reads.iter().filter_map(|read| read.staying).collect();
-        for (stretch, rows) in list(tx, &stretches).await? {
-            self.lanes.stays_from(stretch.endpoint, rows.first().map(|row| row.event_id));
-            let parked = found.remove(&stretch.endpoint).unwrap_or_default();
-            let mut all = merge(parked, rows);
-            all.truncate(usize::try_from(stretch.limit).unwrap_or(usize::MAX));
-            found.insert(stretch.endpoint, all);
-        }
-        Ok(())
-    }
-
     /// Parks what stays of lanes that do not move any more.
     pub(super) async fn move_stopped(&mut self) -> Result<(), StoreError> {
         let stretches = self.lanes.to_move(LANES_A_TURN, MOVES_A_TURN);
@@ -124,10 +105,11 @@ impl Owner {
         }
         let engine = self.engine.clone();
         let mut tx = engine.store.read_engine().await?;
-        let lanes = list(&mut tx, &stretches).await?;
-        drop(tx);
+        let mut lanes = list(&mut tx, &stretches).await?;
+        tx.finish();
         let (mut moved, mut rests) = (Vec::new(), Vec::new());
-        for (stretch, rows) in lanes {
+        for stretch in stretches {
+            let rows = lanes.remove(&stretch.endpoint).unwrap_or_default();
             let full = i64::try_from(rows.len()).is_ok_and(|many| many >= stretch.limit);
             let last = rows.last().filter(|_| full);
             rests.push((stretch.endpoint, last.map(|last| EventId(last.event_id.0 + 1))));
@@ -142,30 +124,16 @@ impl Owner {
     }
 }
 
-/// Rows that are parked, in the order in which they are due, and rows that stay, in the order of
-/// their events, which were due when they were made.
-fn merge(parked: Vec<Row>, staying: Vec<Row>) -> Vec<Row> {
-    let mut all = Vec::with_capacity(parked.len() + staying.len());
-    let mut staying = staying.into_iter().peekable();
-    for row in parked {
-        while let Some(earlier) = staying.next_if(|one| one.event_id.created_at() <= row.due_at) {
-            all.push(earlier);
-        }
-        all.push(row);
-    }
-    all.extend(staying);
-    all
-}
-
-/// The fresh rows of each stretch; none for some.
-async fn list(tx: &mut Tx, stretches: &[Stretch]) -> Result<Vec<(Stretch, Vec<Row>)>, StoreError> {
-    if stretches.is_empty() {
-        return Ok(Vec::new());
-    }
+/// The fresh rows of stretches, by their lanes.
+pub(super) async fn list(
+    tx: &mut Tx,
+    stretches: &[Stretch],
+) -> Result<HashMap<EndpointId, Vec<Row>>, StoreError> {
     let mut rows = HashMap::new();
-    add_by_lane(&mut rows, tx.list_fresh_of_lanes(stretches).await?);
-    let mut of = |stretch: Stretch| rows.remove(&stretch.endpoint).unwrap_or_default();
-    Ok(stretches.iter().map(|stretch| (*stretch, of(*stretch))).collect())
+    if !stretches.is_empty() {
+        add_by_lane(&mut rows, tx.list_fresh_of_lanes(stretches).await?);
+    }
+    Ok(rows)
 }
 
 #[cfg(test)]
@@ -173,11 +141,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{domain::id::first_id_at, engine::scans::AllScans};
+    use crate::{engine::scans::AllScans, store::Slot};
 
     fn row(event: i64, endpoint: i64, due: i64) -> Row {
         let (event_id, endpoint_id) = (EventId(event), EndpointId(endpoint));
-        let (slot, tenant, due_at) = (String::new(), String::new(), Timestamp(due));
+        let (slot, tenant, due_at) = (Slot::default(), String::new(), Timestamp(due));
         Row { slot, event_id, endpoint_id, tenant, shard: 1, run: 0, attempt: 0, rung: 0, due_at }
     }
 
@@ -207,19 +175,9 @@ mod tests {
         let start = Timestamp::from_seconds(1_800_000_000);
         scans.add(1, start);
         for (after, again) in [(Duration::from_secs(29), false), (Duration::from_secs(30), true)] {
-            scans.pages(start + after).iter().for_each(|page| pages.read(page));
+            scans.pages(start + after, true).iter().for_each(|page| pages.read(page));
             assert_eq!(pages.may_sweep_over(3), again, "{after:?}");
         }
     }
 
-    #[test]
-    fn what_stays_and_what_is_parked_go_by_their_times() {
-        let at = |n: i64| Timestamp::from_seconds(1_800_000_000 + n);
-        let staying: Vec<Row> = [2, 4].map(|n| row(first_id_at(at(n)), 1, 0)).into();
-        let parked = [1, 3, 5].map(|n| row(n, 1, at(n).0)).into();
-        let all = merge(parked, staying.clone());
-        let events: Vec<i64> = all.iter().map(|row| row.event_id.0).collect();
-        assert_eq!(events, [1, staying[0].event_id.0, 3, staying[1].event_id.0, 5]);
-        assert_eq!(merge(Vec::new(), staying.clone()), staying);
-    }
 }

@@ -1,7 +1,11 @@
 //! A batch in one statement: arrays in, and each row's own three writes. A row is found by where
 //! it lies, which costs no index; one that has moved is looked up by its key and tried again.
 //! What was settled carries its columns along: to look for each in the batch again would cost the
-//! square of the batch, as these sessions know no join but nested loops.
+//! square of the batch, as these sessions know no join but nested loops. Nothing comes back as
+//! long as all was settled.
+//!
+//! Nearly all attempts deliver. They have a statement of their own, as every column of a batch has
+//! its price: what is the same for all of them is written down there instead.
 
 use std::collections::HashSet;
 
@@ -13,7 +17,7 @@ use crate::{
         id::{EndpointId, EventId},
         time::Timestamp,
     },
-    store::{Db, Row, StoreError, Tx},
+    store::{Db, Row, Slot, StoreError, Tx},
 };
 
 impl Tx {
@@ -22,12 +26,10 @@ impl Tx {
         batch: &[Finished],
         now: Timestamp,
     ) -> Result<Completion, StoreError> {
-        let refs: Vec<&Finished> = batch.iter().collect();
-        let mut settled = self.settle_by_slot(&refs, now).await?;
-        let known: HashSet<_> =
-            settled.iter().map(|(event, endpoint, _)| (*event, *endpoint)).collect();
-        let missed: Vec<&Finished> =
-            batch.iter().filter(|finished| !known.contains(&finished.pair())).collect();
+        let (delivered, others): (Vec<&Finished>, Vec<&Finished>) =
+            batch.iter().partition(|one| is_plain(one));
+        let mut missed = self.settle(Settle::Delivered, delivered, now).await?;
+        missed.extend(self.settle(Settle::Any, others, now).await?);
         let mut late = HashSet::new();
         if !missed.is_empty() {
             // The row may only have moved: somebody else wrote to it, or it was parked.
@@ -38,59 +40,62 @@ impl Tx {
                     let (.., slot) = found
                         .iter()
                         .find(|(event, endpoint, _)| (*event, *endpoint) == finished.pair())?;
-                    let row = Row { slot: slot.clone(), ..finished.row.clone() };
+                    let row = Row { slot: *slot, ..finished.row.clone() };
                     Some(Finished { row, ..(*finished).clone() })
                 })
                 .collect();
-            let second = self.settle_by_slot(&again.iter().collect::<Vec<_>>(), now).await?;
-            let known: HashSet<_> =
-                second.iter().map(|(event, endpoint, _)| (*event, *endpoint)).collect();
-            settled.extend(second);
-            let lost: Vec<&Finished> =
-                missed.into_iter().filter(|finished| !known.contains(&finished.pair())).collect();
-            self.add_late(&lost).await?;
-            late.extend(lost.iter().map(|finished| finished.pair()));
+            let lost = self.settle(Settle::Any, again.iter().collect(), now).await?;
+            let lost: HashSet<_> = lost.into_iter().map(Finished::pair).collect();
+            let found: HashSet<_> = again.iter().map(Finished::pair).collect();
+            missed.retain(|one| lost.contains(&one.pair()) || !found.contains(&one.pair()));
+            self.add_late(&missed).await?;
+            late.extend(missed.iter().map(|finished| finished.pair()));
         }
-        let moved = settled
-            .into_iter()
-            .filter_map(|(event, endpoint, slot)| Some((event, endpoint, slot?)))
-            .collect();
-        Ok(Completion { moved, late, ..Completion::default() })
+        Ok(Completion { late, ..Completion::default() })
     }
 
-    /// Gives the pairs that were settled, with the new place of those that stay.
-    async fn settle_by_slot(
+    /// Gives those back that were not found where they were said to lie.
+    async fn settle<'a>(
         &mut self,
-        batch: &[&Finished],
+        settle: Settle,
+        mut batch: Vec<&'a Finished>,
         now: Timestamp,
-    ) -> Result<Vec<(EventId, EndpointId, Option<String>)>, StoreError> {
+    ) -> Result<Vec<&'a Finished>, StoreError> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
         let Db::Postgres(connection) = &mut self.db else { unreachable!("asked by complete") };
         self.faults.step()?;
-        let settled = bind_batch(sqlx::query_as(SETTLE), batch)
-            .bind(now)
-            .fetch_all(&mut **connection)
-            .await?;
+        let many = i64::try_from(batch.len()).unwrap_or(i64::MAX);
+        let query = match settle {
+            Settle::Delivered => bind_delivered(sqlx::query_as(SETTLE_DELIVERED), &batch),
+            Settle::Any => bind_batch(sqlx::query_as(SETTLE), &batch).bind(now),
+        };
+        let settled: Vec<(EventId, EndpointId)> =
+            query.bind(many).fetch_all(&mut **connection).await?;
         self.faults.step()?;
-        Ok(settled)
+        if settled.is_empty() {
+            return Ok(Vec::new());
+        }
+        let settled: HashSet<_> = settled.into_iter().collect();
+        batch.retain(|one| !settled.contains(&one.pair()));
+        Ok(batch)
     }
 
     async fn find_slots(
         &mut self,
         batch: &[&Finished],
-    ) -> Result<Vec<(EventId, EndpointId, String)>, StoreError> {
+    ) -> Result<Vec<(EventId, EndpointId, Slot)>, StoreError> {
         let Db::Postgres(connection) = &mut self.db else { unreachable!("asked by complete") };
         self.faults.step()?;
         let found = sqlx::query_as(
             "SELECT u.event_id, u.endpoint_id, q.slot
              FROM unnest($1::int8[], $2::int8[], $3::int2[]) u (event_id, endpoint_id, shard)
              CROSS JOIN LATERAL (
-                 SELECT ctid::text AS slot FROM snaphook.queue
+                 SELECT ctid AS slot FROM snaphook.queue
                  WHERE shard = u.shard AND event_id = u.event_id AND endpoint_id = u.endpoint_id AND state = 0
                  UNION ALL
-                 SELECT ctid::text FROM snaphook.queue
+                 SELECT ctid FROM snaphook.queue
                  WHERE event_id = u.event_id AND endpoint_id = u.endpoint_id AND state <> 0
              ) q",
         )
@@ -119,11 +124,23 @@ impl Tx {
     }
 }
 
+/// Which statement settles.
+#[derive(Clone, Copy)]
+enum Settle {
+    Delivered,
+    Any,
+}
+
+/// Whether nothing is to be said of it but that it was delivered.
+fn is_plain(one: &Finished) -> bool {
+    one.mark == Mark::Delivered && one.sent && one.counted && one.reason.is_none()
+}
+
 /// The columns of a batch as the rows `u`, in the order in which `bind_batch` binds them.
 macro_rules! batch {
     () => {
         "WITH u AS (
-    SELECT * FROM unnest($1::text[]::tid[], $2::int8[], $3::int8[], $4::int4[], $5::int4[], $6::int4[],
+    SELECT * FROM unnest($1::tid[], $2::int8[], $3::int8[], $4::int4[], $5::int4[], $6::int4[],
         $7::timestamptz[], $8::timestamptz[], $9::text[], $10::int2[], $11::int2[], $12::bool[],
         $13::int2[], $14::text[], $15::int8[], $16::text[], $17::bytea[], $18::bool[])
     AS u (slot, event_id, endpoint_id, run, attempt, rung, due_at, started_at, tenant, outcome, cause,
@@ -132,19 +149,38 @@ macro_rules! batch {
     };
 }
 
+/// What was settled, unless it was all; a row of zeros where it was none.
+macro_rules! unless_all {
+    ($settled:literal, $many:literal) => {
+        concat!(
+            "SELECT event_id, endpoint_id FROM ",
+            $settled,
+            " WHERE (SELECT count(*) FROM ",
+            $settled,
+            ") < ",
+            $many,
+            " UNION ALL SELECT 0, 0 WHERE NOT EXISTS (SELECT FROM ",
+            $settled,
+            ")"
+        )
+    };
+}
+
+// `attempts` gets no second row of the same key: a row of the queue that still has the number of
+// attempts that this one saw has no attempt of this start on record.
 const SETTLE: &str = concat!(
     batch!(),
     ", gone AS (
     DELETE FROM snaphook.queue q USING u
     WHERE q.ctid = u.slot AND q.event_id = u.event_id AND q.endpoint_id = u.endpoint_id
         AND q.run = u.run AND q.attempt = u.attempt AND u.outcome <> 0
-    RETURNING u.*, NULL::text AS moved
+    RETURNING u.*
 ), again AS (
     UPDATE snaphook.queue q SET state = 1, attempt = u.attempt + 1, rung = u.rung, due_at = u.due_at
     FROM u
     WHERE q.ctid = u.slot AND q.event_id = u.event_id AND q.endpoint_id = u.endpoint_id
         AND q.run = u.run AND q.attempt = u.attempt AND u.outcome = 0
-    RETURNING u.*, q.ctid::text AS moved
+    RETURNING u.*
 ), settled AS (
     SELECT * FROM gone UNION ALL SELECT * FROM again
 ), kept AS (
@@ -153,7 +189,6 @@ const SETTLE: &str = concat!(
     SELECT u.event_id, u.endpoint_id, u.attempt + 1, u.started_at, u.run, u.tenant, u.outcome, u.cause,
         u.sent, u.status, u.reason, u.duration_us, u.detail, u.response, u.probe
     FROM settled u
-    ON CONFLICT DO NOTHING
 ), buried AS (
     INSERT INTO snaphook.dead_letters (event_id, endpoint_id, tenant, cause, died_at)
     SELECT u.event_id, u.endpoint_id, u.tenant, u.cause, $19
@@ -161,7 +196,30 @@ const SETTLE: &str = concat!(
     WHERE u.outcome = 2
     ON CONFLICT DO NOTHING
 )
-SELECT event_id, endpoint_id, moved FROM settled"
+",
+    unless_all!("settled", "$20")
+);
+
+/// The same of what [`is_plain`]; 1 is the outcome of what was delivered.
+const SETTLE_DELIVERED: &str = concat!(
+    "WITH u AS (
+    SELECT * FROM unnest($1::tid[], $2::int8[], $3::int8[], $4::int4[], $5::int4[],
+        $6::timestamptz[], $7::int2[], $8::int8[], $9::text[], $10::bytea[])
+    AS u (slot, event_id, endpoint_id, run, attempt, started_at, status, duration_us, detail, response)
+), gone AS (
+    DELETE FROM snaphook.queue q USING u
+    WHERE q.ctid = u.slot AND q.event_id = u.event_id AND q.endpoint_id = u.endpoint_id
+        AND q.run = u.run AND q.attempt = u.attempt
+    RETURNING u.*, q.tenant
+), kept AS (
+    INSERT INTO snaphook.attempts (event_id, endpoint_id, n, started_at, run, tenant, outcome, sent,
+        status, duration_us, detail, response)
+    SELECT u.event_id, u.endpoint_id, u.attempt + 1, u.started_at, u.run, u.tenant, 1, true, u.status,
+        u.duration_us, u.detail, u.response
+    FROM gone u
+)
+",
+    unless_all!("gone", "$11")
 );
 
 const ADD_LATE: &str = concat!(
@@ -178,30 +236,50 @@ RETURNING n"
 
 type PgQuery<'q, O> = sqlx::query::QueryAs<'q, sqlx::Postgres, O, sqlx::postgres::PgArguments>;
 
+macro_rules! column {
+    ($batch:ident, $one:ident, $value:expr) => {
+        $batch.iter().map(|$one| $value).collect::<Vec<_>>()
+    };
+}
+
 /// Binds the columns of a batch, in the order of `batch!`.
 fn bind_batch<'q, O>(query: PgQuery<'q, O>, batch: &[&'q Finished]) -> PgQuery<'q, O> {
-    macro_rules! column {
-        ($one:ident, $value:expr) => {
-            batch.iter().map(|$one| $value).collect::<Vec<_>>()
-        };
-    }
     query
-        .bind(column!(one, one.row.slot.as_str()))
-        .bind(column!(one, one.row.event_id))
-        .bind(column!(one, one.row.endpoint_id))
-        .bind(column!(one, one.row.run))
-        .bind(column!(one, one.row.attempt))
-        .bind(column!(one, one.rung()))
-        .bind(column!(one, one.due_at))
-        .bind(column!(one, one.started_at))
-        .bind(column!(one, one.row.tenant.as_str()))
-        .bind(column!(one, one.mark.code()))
-        .bind(column!(one, one.cause.map(Cause::code)))
-        .bind(column!(one, one.sent))
-        .bind(column!(one, one.status.and_then(|status| i16::try_from(status).ok())))
-        .bind(column!(one, one.reason))
-        .bind(column!(one, micros(one.took)))
-        .bind(column!(one, one.detail.as_str()))
-        .bind(column!(one, one.response.as_deref()))
-        .bind(column!(one, one.probe()))
+        .bind(column!(batch, one, one.row.slot))
+        .bind(column!(batch, one, one.row.event_id))
+        .bind(column!(batch, one, one.row.endpoint_id))
+        .bind(column!(batch, one, one.row.run))
+        .bind(column!(batch, one, one.row.attempt))
+        .bind(column!(batch, one, one.rung()))
+        .bind(column!(batch, one, one.due_at))
+        .bind(column!(batch, one, one.started_at))
+        .bind(column!(batch, one, one.row.tenant.as_str()))
+        .bind(column!(batch, one, one.mark.code()))
+        .bind(column!(batch, one, one.cause.map(Cause::code)))
+        .bind(column!(batch, one, one.sent))
+        .bind(column!(batch, one, status_of(one)))
+        .bind(column!(batch, one, one.reason))
+        .bind(column!(batch, one, micros(one.took)))
+        .bind(column!(batch, one, one.detail.as_str()))
+        .bind(column!(batch, one, one.response.as_deref()))
+        .bind(column!(batch, one, one.probe()))
+}
+
+/// Binds the columns that `SETTLE_DELIVERED` has.
+fn bind_delivered<'q, O>(query: PgQuery<'q, O>, batch: &[&'q Finished]) -> PgQuery<'q, O> {
+    query
+        .bind(column!(batch, one, one.row.slot))
+        .bind(column!(batch, one, one.row.event_id))
+        .bind(column!(batch, one, one.row.endpoint_id))
+        .bind(column!(batch, one, one.row.run))
+        .bind(column!(batch, one, one.row.attempt))
+        .bind(column!(batch, one, one.started_at))
+        .bind(column!(batch, one, status_of(one)))
+        .bind(column!(batch, one, micros(one.took)))
+        .bind(column!(batch, one, one.detail.as_str()))
+        .bind(column!(batch, one, one.response.as_deref()))
+}
+
+fn status_of(one: &Finished) -> Option<i16> {
+    one.status.and_then(|status| i16::try_from(status).ok())
 }

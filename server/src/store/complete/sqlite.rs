@@ -24,7 +24,7 @@ impl Tx {
         )
         .bind(json_of(batch, |_, one| {
             let row = &one.row;
-            serde_json::json!([row.slot.parse::<i64>().unwrap_or(0), row.event_id.0, row.endpoint_id.0, row.run, row.attempt])
+            serde_json::json!([row.slot.0, row.event_id.0, row.endpoint_id.0, row.run, row.attempt])
         }))
         .fetch_all(&mut **connection)
         .await?;
@@ -34,12 +34,6 @@ impl Tx {
         for (index, one) in batch.iter().enumerate() {
             if !matched.contains(&index) {
                 completion.late.insert(one.pair());
-            } else if one.mark == Mark::Retry {
-                completion.moved.push((
-                    one.row.event_id,
-                    one.row.endpoint_id,
-                    one.row.slot.clone(),
-                ));
             }
         }
         for (text, rows) in statements(batch, &matched, now) {
@@ -58,7 +52,7 @@ fn statements(
     matched: &HashSet<usize>,
     now: Timestamp,
 ) -> [(&'static str, Option<String>); 4] {
-    let slot = |one: &Finished| one.row.slot.parse::<i64>().unwrap_or(0);
+    let slot = |one: &Finished| one.row.slot.0;
     let is =
         |mark| move |index: usize, one: &Finished| matched.contains(&index) && one.mark == mark;
     let added = json_of_some(

@@ -8,6 +8,7 @@ use snaphook::{
 };
 
 use super::{add_endpoint, emit, fresh, new_event, on_both};
+use crate::support::databases::{self, Kind};
 
 async fn lane(store: &Store, row: &Row) -> Vec<Row> {
     let mut tx = store.read_engine().await.unwrap();
@@ -188,6 +189,27 @@ async fn what_is_due_is_counted_with_the_oldest_due_time() {
 
         assert_eq!((before.due, before.oldest_due), (0, Some(oldest)));
         assert_eq!((after.due, after.oldest_due), (3, Some(oldest)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn whether_anything_was_emitted_is_told_by_a_number_before_its_commit() {
+    databases::on_both(async |database| {
+        let store = database.open().await;
+        let count = async || store.read_engine().await.unwrap().count_emits().await.unwrap();
+        let before = count().await;
+        assert_eq!(before.is_some(), database.kind == Kind::Postgres, "SQLite looks each time");
+        assert_eq!(count().await, before, "nothing was emitted");
+        if before.is_none() {
+            return;
+        }
+        let mut tx = store.begin().await.unwrap();
+        tx.accept(&new_event("acme", "order.paid")).await.unwrap();
+        let open = count().await;
+        assert!(open > before, "what is not committed yet counts: it may be found soon");
+        tx.commit().await.unwrap();
+        assert_eq!(count().await, open);
     })
     .await;
 }

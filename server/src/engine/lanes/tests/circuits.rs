@@ -16,7 +16,7 @@ impl Rest {
         let mut rest =
             Self { lanes: lanes(1_000, cap, &[(1, "acme")]), parked: Vec::new(), now: START };
         for event in 1..=5 {
-            rest.lanes.offer(row(event, 1), START);
+            rest.lanes.offer(&row(event, 1), START);
         }
         for row in rest.lanes.next(START, 5) {
             rest.fails(&row);
@@ -24,7 +24,7 @@ impl Rest {
         assert_eq!(rest.state(), CircuitState::Open);
         for event in 6..6 + waiting {
             assert_eq!(
-                rest.lanes.offer(row(event, 1), START),
+                rest.lanes.offer(&row(event, 1), START),
                 Offer::Park,
                 "nothing comes into memory"
             );
@@ -73,7 +73,7 @@ impl Rest {
                 }
             }
             rows.truncate(read.limit);
-            self.lanes.fill(&read, rows, self.now);
+            self.lanes.fill(&read, rows, Vec::new(), self.now);
         }
         self.lanes.next(self.now, 1_000)
     }
@@ -169,7 +169,7 @@ fn a_probe_that_is_canceled_makes_room_for_another() {
             probe
         } else {
             for read in rest.lanes.to_read(rest.now, 1) {
-                rest.lanes.fill(&read, vec![rest.parked[0].clone()], rest.now);
+                rest.lanes.fill(&read, vec![rest.parked[0].clone()], Vec::new(), rest.now);
             }
             let probe = rest.parked.remove(0);
             assert!(rest.lanes.let_go(probe.event_id, probe.endpoint_id));
@@ -189,8 +189,8 @@ fn with_nothing_left_to_probe_with_the_next_event_is_the_probe() {
     assert_eq!(rest.go(), []);
     assert_eq!(rest.lanes.next_at(rest.now), None, "nothing to wake up for");
 
-    assert_eq!(rest.lanes.offer(row(90, 1), rest.now), Offer::Taken);
-    assert_eq!(rest.lanes.offer(row(91, 1), rest.now), Offer::Park);
+    assert_eq!(rest.lanes.offer(&row(90, 1), rest.now), Offer::Taken);
+    assert_eq!(rest.lanes.offer(&row(91, 1), rest.now), Offer::Park);
     rest.park(row(91, 1));
     let probe = rest.go();
     assert_eq!(endpoints_of(&probe), [1]);

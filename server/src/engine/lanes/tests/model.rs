@@ -131,11 +131,7 @@ impl Model {
         self.move_stopped();
         for read in self.lanes.to_read(self.now, 64) {
             let mut rows = self.rows(|parked, row| parked && row.endpoint_id == read.endpoint);
-            if let Some(stretch) = read.staying {
-                let staying = self.stretch(stretch);
-                self.lanes.stays_from(read.endpoint, staying.first().map(|row| row.event_id));
-                rows.extend(staying);
-            }
+            let staying = read.staying.map(|stretch| self.stretch(stretch)).unwrap_or_default();
             match read.order {
                 Order::Due => rows.sort_by_key(|row| row.due_at),
                 Order::Event => {}
@@ -146,14 +142,14 @@ impl Model {
                 }
             }
             rows.truncate(read.limit);
-            self.lanes.fill(&read, rows, self.now);
+            self.lanes.fill(&read, rows, staying, self.now);
         }
         for row in self.rows(|parked, _| !parked) {
             self.seen.insert(pair(&row));
             if self.staying.contains(&pair(&row)) {
                 continue;
             }
-            match self.lanes.offer(row.clone(), self.now) {
+            match self.lanes.offer(&row, self.now) {
                 Offer::Park if row.event_id.0 % 3 > 0 && self.lanes.stay(&row, 0) => {
                     self.staying.insert(pair(&row));
                 }

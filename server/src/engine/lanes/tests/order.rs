@@ -16,14 +16,14 @@ fn one_goes_at_a_time_in_the_order_of_events_however_they_came() {
     let mut lanes = empty(100);
     ordered(&mut lanes, 1);
     for event in [20, 10, 30] {
-        assert_eq!(lanes.offer(row(event, 1), START), Offer::Taken);
+        assert_eq!(lanes.offer(&row(event, 1), START), Offer::Taken);
     }
     let mut order = Vec::new();
     for late in [None, Some(15), Some(5)] {
         let mut taken = lanes.next(START, 9);
         assert_eq!(taken.len(), 1);
         if let Some(late) = late {
-            lanes.offer(row(late, 1), START);
+            lanes.offer(&row(late, 1), START);
         }
         assert_eq!(lanes.next(START, 9), [], "one at a time");
         order.extend(events_of(&taken));
@@ -38,7 +38,7 @@ fn nothing_overtakes_what_failed_until_it_has_ended() {
     let mut lanes = empty(100);
     ordered(&mut lanes, 1);
     for event in 1..=3 {
-        lanes.offer(row(event, 1), START);
+        lanes.offer(&row(event, 1), START);
     }
     let first = lanes.next(START, 9).remove(0);
     let due = START + Duration::from_mins(5);
@@ -47,7 +47,7 @@ fn nothing_overtakes_what_failed_until_it_has_ended() {
     assert_eq!(lanes.next(START, 9), []);
     let left = lanes.take_left();
     assert_eq!(events_of(&left), [2, 3], "they wait in the database");
-    assert_eq!(lanes.offer(row(4, 1), START), Offer::Park, "and so does what comes");
+    assert_eq!(lanes.offer(&row(4, 1), START), Offer::Park, "and so does what comes");
     for row in &left {
         lanes.park(EndpointId(1), row.due_at);
     }
@@ -55,12 +55,12 @@ fn nothing_overtakes_what_failed_until_it_has_ended() {
     let first = Row { due_at: due, attempt: 1, ..first };
     let read = lanes.to_read(START, 9)[0];
     assert_eq!(read.order, Order::Event);
-    lanes.fill(&read, parked(first.clone()), START);
+    lanes.fill(&read, parked(first.clone()), Vec::new(), START);
     assert_eq!(lanes.next(START, 9), [], "the first of them is not due, so none goes");
     assert_eq!(lanes.next_at(START), Some(due));
 
     let read = lanes.to_read(due, 9)[0];
-    lanes.fill(&read, parked(first), due);
+    lanes.fill(&read, parked(first), Vec::new(), due);
     let again = lanes.next(due, 9).remove(0);
     assert_eq!((again.event_id, again.attempt), (EventId(1), 1));
     lanes.finish(&again, &done(QUICK, true));
@@ -72,11 +72,11 @@ fn a_full_ring_keeps_the_first_and_parks_the_last() {
     let mut lanes = empty(100);
     ordered(&mut lanes, 1);
     for event in 1..=16 {
-        assert_eq!(lanes.offer(row(10 * event, 1), START), Offer::Taken);
+        assert_eq!(lanes.offer(&row(10 * event, 1), START), Offer::Taken);
     }
-    assert_eq!(lanes.offer(row(170, 1), START), Offer::Park);
+    assert_eq!(lanes.offer(&row(170, 1), START), Offer::Park);
     lanes.park(EndpointId(1), START);
-    let Offer::Displaced(last) = lanes.offer(row(35, 1), START) else { panic!("35 goes before") };
+    let Offer::Displaced(last) = lanes.offer(&row(35, 1), START) else { panic!("35 goes before") };
     assert_eq!(last.event_id, EventId(160));
     lanes.park(EndpointId(1), START);
     for expected in [10, 20, 30, 35, 40] {
@@ -84,7 +84,7 @@ fn a_full_ring_keeps_the_first_and_parks_the_last() {
         assert_eq!(row.event_id, EventId(expected));
         lanes.finish(&row, &done(QUICK, true));
     }
-    assert_eq!(lanes.offer(row(180, 1), START), Offer::Park, "160 and 170 go before it");
+    assert_eq!(lanes.offer(&row(180, 1), START), Offer::Park, "160 and 170 go before it");
 }
 
 /// After a restart the lane is read before the fresh rows are, and both hold earlier ones.
@@ -96,11 +96,11 @@ fn nothing_goes_while_earlier_rows_may_be_unread() {
     lanes.park(EndpointId(1), START);
     assert_eq!(lanes.to_read(START, 9), []);
     assert_eq!(lanes.next_at(START), None, "nothing to wake up for: the scans go on by themselves");
-    assert_eq!(lanes.offer(row(1, 1), START), Offer::Park, "what is parked is not known yet");
+    assert_eq!(lanes.offer(&row(1, 1), START), Offer::Park, "what is parked is not known yet");
 
     lanes.set_unread(std::iter::empty());
     let read = lanes.to_read(START, 9)[0];
-    lanes.fill(&read, vec![row(1, 1), row(2, 1)], START);
+    lanes.fill(&read, vec![row(1, 1), row(2, 1)], Vec::new(), START);
     assert_eq!(events_of(&lanes.next(START, 9)), [1]);
 }
 
@@ -109,13 +109,13 @@ fn what_somebody_puts_in_goes_where_its_event_belongs() {
     let mut lanes = empty(100);
     ordered(&mut lanes, 1);
     for event in [20, 30] {
-        lanes.offer(row(event, 1), START);
+        lanes.offer(&row(event, 1), START);
     }
     lanes.look(EndpointId(1), Some(EventId(10)), START); // a redelivery, say
     assert_eq!(lanes.next(START, 9), [], "to be read anew");
     let read = lanes.to_read(START, 9)[0];
     let again = Row { run: 1, ..row(10, 1) };
-    lanes.fill(&read, vec![again, row(20, 1), row(30, 1)], START);
+    lanes.fill(&read, vec![again, row(20, 1), row(30, 1)], Vec::new(), START);
     assert_eq!(events_of(&lanes.next(START, 9)), [10]);
 }
 
@@ -126,7 +126,7 @@ fn an_ordered_lane_probes_with_its_first_however_often_that_fails() {
     let mut now = START;
     // Its order makes it fail with one delivery only; so five of them end one after another.
     for event in 1..=5 {
-        lanes.offer(row(event, 1), now);
+        lanes.offer(&row(event, 1), now);
         let row = lanes.next(now, 1).remove(0);
         lanes.finish(&row, &report(Signal::Fails, None, QUICK));
     }
@@ -136,7 +136,7 @@ fn an_ordered_lane_probes_with_its_first_however_often_that_fails() {
         lanes.probe_now(EndpointId(1), Some(EventId(8)), now);
         let read = lanes.to_read(now, 1)[0];
         assert_eq!(read.order, Order::Probe(EventId(0)));
-        lanes.fill(&read, vec![row(6, 1)], now);
+        lanes.fill(&read, vec![row(6, 1)], Vec::new(), now);
         let probe = lanes.next(now, 9).remove(0);
         let failed = report(Signal::Fails, Some(now), QUICK);
         lanes.finish(&probe, &Report { now, ..failed });
@@ -149,8 +149,8 @@ fn a_rate_is_kept_while_others_go_on() {
     let paced = LaneSettings { rate: Some("10/s".parse().unwrap()), ..settings("acme", 50) };
     lanes.set(EndpointId(1), paced.clone());
     for event in 0..40 {
-        lanes.offer(row(event, 1), START);
-        lanes.offer(row(event, 2), START);
+        lanes.offer(&row(event, 1), START);
+        lanes.offer(&row(event, 2), START);
     }
     let (mut now, mut paced_times) = (START, Vec::new());
     let first = endpoints_of(&lanes.next(now, 100));
