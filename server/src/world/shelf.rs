@@ -69,6 +69,15 @@ struct Seat<C> {
     resting: Option<(u64, Instant)>,
 }
 
+impl<C: Seatable> Seat<C> {
+    /// Whether it may take a request.
+    fn stays(&self, now: Instant, idle: Duration, age: Duration) -> bool {
+        let is_young = now.duration_since(self.connection.opened()) < age;
+        let is_fresh = self.resting.is_none_or(|(_, since)| now.duration_since(since) < idle);
+        is_young && is_fresh && self.connection.is_open()
+    }
+}
+
 impl<K: Clone + Eq + Hash, C: Seatable> Shelf<K, C> {
     /// Connections are closed when nobody used them for `idle`, and take no new request once they
     /// are `age` old.
@@ -79,9 +88,20 @@ impl<K: Clone + Eq + Hash, C: Seatable> Shelf<K, C> {
     /// A connection to `key` that can be used at once, the one used last first, so that the
     /// others may grow old.
     pub(super) fn take(&mut self, key: &K, now: Instant) -> Option<(C, Ticket)> {
-        self.prune(key, now);
+        let (idle, age) = (self.idle, self.age);
         let host = self.hosts.get_mut(key)?;
-        let place = host.seats.iter().rposition(|seat| seat.users < seat.connection.room())?;
+        // Only what would be taken is looked at: a busy host has hundreds, and the sweep sees to
+        // the others. What is past its time and in use stays until it is given back.
+        let place = loop {
+            let place = host.seats.iter().rposition(|seat| seat.users < seat.connection.room())?;
+            if host.seats[place].stays(now, idle, age) {
+                break place;
+            }
+            let seat = host.seats.remove(place);
+            if let Some((turn, _)) = seat.resting {
+                self.line.remove(&turn);
+            }
+        };
         let seat = &mut host.seats[place];
         if let Some((turn, _)) = seat.resting.take() {
             self.line.remove(&turn);
@@ -157,7 +177,7 @@ impl<K: Clone + Eq + Hash, C: Seatable> Shelf<K, C> {
                 (None, None) => {}
             }
         }
-        self.prune(key, now);
+        self.drop_if_empty(key);
     }
 
     /// Closes the connection that nobody has used for longest. False if all are in use.
@@ -206,10 +226,7 @@ impl<K: Clone + Eq + Hash, C: Seatable> Shelf<K, C> {
         let (idle, age) = (self.idle, self.age);
         let Some(host) = self.hosts.get_mut(key) else { return };
         host.seats.retain(|seat| {
-            let connection = &seat.connection;
-            let is_young = now.duration_since(connection.opened()) < age;
-            let is_fresh = seat.resting.is_none_or(|(_, since)| now.duration_since(since) < idle);
-            let stays = is_young && is_fresh && connection.is_open();
+            let stays = seat.stays(now, idle, age);
             if let (false, Some((turn, _))) = (stays, seat.resting) {
                 self.line.remove(&turn);
             }
