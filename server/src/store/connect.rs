@@ -78,9 +78,9 @@ async fn open_postgres(url: &str) -> Result<Pool, StoreError> {
     let pool = || {
         PgPoolOptions::new().acquire_timeout(WAIT).test_before_acquire(false).before_acquire(
             |connection, meta| {
-                Box::pin(async move {
-                    Ok(meta.idle_for < TRUSTED || connection.ping().await.is_ok())
-                })
+                Box::pin(
+                    async move { Ok(meta.idle_for < TRUSTED || connection.ping().await.is_ok()) },
+                )
             },
         )
     };

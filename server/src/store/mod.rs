@@ -49,9 +49,7 @@ mod upkeep;
 
 use std::sync::Arc;
 
-use sqlx::{
-    AssertSqlSafe, PgPool, SqlSafeStr, SqlStr, Sqlite, SqlitePool, pool::PoolConnection,
-};
+use sqlx::{AssertSqlSafe, PgPool, SqlSafeStr, SqlStr, Sqlite, SqlitePool, pool::PoolConnection};
 
 pub use bell::Bell;
 pub use commands::{Command, CommandKind};

@@ -3,7 +3,10 @@
 
 use std::collections::HashMap;
 
-use super::{Db, Dialect, Row, Slot, StoreError, Tx, on, row::{EventRow, columns_of_row}};
+use super::{
+    Db, Dialect, Row, Slot, StoreError, Tx, on,
+    row::{EventRow, columns_of_row},
+};
 use crate::domain::{
     event::Event,
     id::{EndpointId, EventId},
@@ -23,16 +26,17 @@ pub struct Cursor {
     pub after: (EventId, EndpointId),
 }
 
-
 impl Tx {
     /// A number that grows with every event that is emitted, before its transaction commits.
     /// `None` on SQLite, where a look at the fresh rows costs no more.
     pub async fn count_emits(&mut self) -> Result<Option<i64>, StoreError> {
         self.faults.step()?;
         let Db::Postgres(connection) = &mut self.db else { return Ok(None) };
-        let count = sqlx::query_scalar("SELECT last_value + is_called::integer FROM snaphook.event_sequence")
-            .fetch_one(&mut **connection)
-            .await?;
+        let count = sqlx::query_scalar(
+            "SELECT last_value + is_called::integer FROM snaphook.event_sequence",
+        )
+        .fetch_one(&mut **connection)
+        .await?;
         Ok(Some(count))
     }
 
@@ -91,16 +95,24 @@ impl Tx {
     ) -> Result<Vec<Row>, StoreError> {
         let text = match self.dialect() {
             Dialect::Postgres => {
-                concat!("SELECT ", columns_of_row!(postgres), "
+                concat!(
+                    "SELECT ",
+                    columns_of_row!(postgres),
+                    "
                  FROM snaphook.queue
                  WHERE shard = $1 AND endpoint_id = $2 AND state = 1
-                 ORDER BY due_at LIMIT $3")
+                 ORDER BY due_at LIMIT $3"
+                )
             }
             Dialect::Sqlite => {
-                concat!("SELECT ", columns_of_row!(sqlite), "
+                concat!(
+                    "SELECT ",
+                    columns_of_row!(sqlite),
+                    "
                  FROM snaphook.queue
                  WHERE shard = $1 AND endpoint_id = $2 AND state = 1
-                 ORDER BY due_at LIMIT $3")
+                 ORDER BY due_at LIMIT $3"
+                )
             }
         };
         let rows = on!(self, text, |sql, connection| {
@@ -125,16 +137,20 @@ impl Tx {
         }
         let Db::Postgres(connection) = &mut self.db else { unreachable!("asked above") };
         self.faults.step()?;
-        let rows = sqlx::query_as(
-            concat!("SELECT ", columns_of_row!(q), "
+        let rows = sqlx::query_as(concat!(
+            "SELECT ",
+            columns_of_row!(q),
+            "
              FROM unnest($1::int2[], $2::int8[], $3::int8[]) l (shard, endpoint_id, many)
              CROSS JOIN LATERAL (
-                 SELECT ", columns_of_row!(postgres), "
+                 SELECT ",
+            columns_of_row!(postgres),
+            "
                  FROM snaphook.queue
                  WHERE shard = l.shard AND endpoint_id = l.endpoint_id AND state = 1
                  ORDER BY due_at LIMIT l.many
-             ) q"),
-        )
+             ) q"
+        ))
         .bind(lanes.iter().map(|(shard, ..)| *shard).collect::<Vec<_>>())
         .bind(lanes.iter().map(|(_, endpoint, _)| *endpoint).collect::<Vec<_>>())
         .bind(lanes.iter().map(|(.., limit)| *limit).collect::<Vec<_>>())
@@ -259,7 +275,9 @@ impl Tx {
                 "UPDATE snaphook_queue SET state = 1
                  WHERE state = 0 AND slot IN (SELECT value FROM json_each($1))",
             )
-            .bind(serde_json::json!(slots.iter().map(|slot| slot.0).collect::<Vec<_>>()).to_string())
+            .bind(
+                serde_json::json!(slots.iter().map(|slot| slot.0).collect::<Vec<_>>()).to_string(),
+            )
             .execute(&mut **connection)
             .await?
             .rows_affected(),

@@ -156,10 +156,7 @@ impl Type<Sqlite> for Slot {
 }
 
 impl Encode<'_, Sqlite> for Slot {
-    fn encode_by_ref(
-        &self,
-        arguments: &mut SqliteArgumentsBuffer,
-    ) -> Result<IsNull, BoxDynError> {
+    fn encode_by_ref(&self, arguments: &mut SqliteArgumentsBuffer) -> Result<IsNull, BoxDynError> {
         Encode::<Sqlite>::encode_by_ref(&self.0, arguments)
     }
 }

@@ -25,18 +25,22 @@ impl Tx {
         self.faults.step()?;
         let rows = match &mut self.db {
             Db::Postgres(connection) => {
-                sqlx::query_as(
-                    concat!("SELECT ", columns_of_row!(q), "
+                sqlx::query_as(concat!(
+                    "SELECT ",
+                    columns_of_row!(q),
+                    "
                      FROM unnest($1::int2[], $2::int8[], $3::int8[], $4::int8[], $5::int8[])
                          l (shard, endpoint_id, first, last, many)
                      CROSS JOIN LATERAL (
-                         SELECT ", columns_of_row!(postgres), "
+                         SELECT ",
+                    columns_of_row!(postgres),
+                    "
                          FROM snaphook.queue
                          WHERE shard = l.shard AND endpoint_id = l.endpoint_id AND state = 0
                              AND event_id >= l.first AND event_id <= l.last
                          ORDER BY event_id LIMIT l.many
-                     ) q"),
-                )
+                     ) q"
+                ))
                 .bind(lanes.iter().map(|lane| lane.shard).collect::<Vec<_>>())
                 .bind(lanes.iter().map(|lane| lane.endpoint).collect::<Vec<_>>())
                 .bind(lanes.iter().map(|lane| lane.first).collect::<Vec<_>>())
@@ -48,12 +52,14 @@ impl Tx {
             Db::Sqlite(connection) => {
                 let mut rows = Vec::new();
                 for lane in lanes {
-                    let some: Vec<Row> = sqlx::query_as(
-                        concat!("SELECT ", columns_of_row!(sqlite), "
+                    let some: Vec<Row> = sqlx::query_as(concat!(
+                        "SELECT ",
+                        columns_of_row!(sqlite),
+                        "
                          FROM snaphook_queue
                          WHERE endpoint_id = $1 AND state = 0 AND event_id BETWEEN $2 AND $3
-                         ORDER BY event_id LIMIT $4"),
-                    )
+                         ORDER BY event_id LIMIT $4"
+                    ))
                     .bind(lane.endpoint)
                     .bind(lane.first)
                     .bind(lane.last)

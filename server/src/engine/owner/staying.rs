@@ -17,9 +17,7 @@ use crate::{
         id::{EndpointId, EventId},
         time::Timestamp,
     },
-    engine::{
-        scans::{LATE_REACH, Page},
-    },
+    engine::scans::{LATE_REACH, Page},
     store::{Row, StoreError, Stretch, Tx},
 };
 
@@ -179,5 +177,4 @@ mod tests {
             assert_eq!(pages.may_sweep_over(3), again, "{after:?}");
         }
     }
-
 }
