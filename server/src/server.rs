@@ -25,13 +25,14 @@ use crate::{
         Settings,
         master_key::{MasterKeyError, keyring},
     },
-    domain::{circuit::CircuitRules, health::HealthRules, id::SecretId, tenant::TenantId},
+    domain::{circuit::CircuitRules, health::HealthRules, scope::Actor},
     engine::{Engine, EngineSettings, Worker},
     ingress::{self, Ingress},
-    manage::{Manage, OWNER_WAIT},
+    manage::{Manage, ManageError, OWNER_WAIT},
     store::{
         Options, Store, StoreError,
-        seal::{Keyring, Place, SealError},
+        reseal::SealedIn,
+        seal::{Keyring, SealError},
     },
     telemetry::metrics::{CONTENT_TYPE, Metrics},
     world::real::{ClientError, RealWorld, chance},
@@ -52,6 +53,9 @@ pub enum StartError {
     /// The database.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The sources of the settings file.
+    #[error("the sources of the settings file cannot be put into the database: {0}")]
+    Sources(#[from] ManageError),
     /// The delivery client.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -91,10 +95,11 @@ pub async fn bind(setting: &'static str, address: SocketAddr) -> Result<TcpListe
 /// Opens the first secrets there are. A server with another key would send nothing that it should,
 /// use up the attempts of what it cannot sign, and seal new secrets so that others cannot.
 async fn check_key(store: &Store, keyring: &Keyring) -> Result<(), StartError> {
-    let sealed = store.read().await?.list_sealed_secrets(SecretId(0)).await?;
-    for secret in sealed {
-        let Ok(tenant) = TenantId::parse(&secret.tenant) else { continue };
-        keyring.open(&secret.sealed, Place::of_secret(&tenant, secret.id))?;
+    let mut tx = store.read().await?;
+    for table in [SealedIn::Secrets, SealedIn::SourceSecrets] {
+        for secret in tx.list_sealed(table, 0).await? {
+            keyring.open(&secret.sealed, secret.place())?;
+        }
     }
     Ok(())
 }
@@ -131,15 +136,21 @@ impl Server {
             metrics.clone(),
         );
         let waker = engine.clone();
+        let sources = engine.sources.clone();
         let manage = Arc::new(Manage {
             store,
             world: world.clone(),
             keyring,
             policy: Arc::new(settings.guard.clone()),
             wake: Arc::new(move || waker.wake()),
+            reread: Arc::new(move || {
+                let sources = sources.clone();
+                Box::pin(async move { drop(sources.refresh().await) }) // if not now, in a second
+            }),
             owner_wait: OWNER_WAIT,
         });
-        let api = Api::new(manage.clone(), metrics.clone(), api_settings(&settings));
+        manage.put_file_sources(&Actor::settings_file(), &settings.sources).await?;
+        let api = Api::new(manage.clone(), engine.clone(), api_settings(&settings));
         let ingress = Ingress::new(engine.clone());
         Ok(Self {
             manage,
@@ -189,13 +200,14 @@ impl Server {
                 worker.drain().await;
             }
         };
-        let sources = async {
+        let beside = Box::pin(async {
             tokio::select! {
                 () = engine.sources.keep() => {}
+                () = engine.keep_pruned(), if settings.roles.worker => {}
                 () = stop.cancelled() => {}
             }
-        };
-        tokio::join!(doors, metrics_door, worker, sources, ingress.keep_rejects(&stop));
+        });
+        tokio::join!(doors, metrics_door, worker, beside, ingress.keep_rejects(&stop));
         ingress.write_rejects().await; // of those whose requests were under way at the stop
         // Both have a bound of their own: a request that went on without its caller, and sockets.
         let _ = timeout(Duration::from_secs(5), api.finish()).await;
@@ -252,12 +264,15 @@ fn engine_settings(settings: &Settings) -> EngineSettings {
             probe_max: settings.circuit.probe_max,
             jitter: delivery.jitter,
         },
+        keep_received: settings.retention.dedup,
+        keep_requests: settings.retention.events,
         strict_event_types: settings.strict_event_types,
     }
 }
 
 fn api_settings(settings: &Settings) -> ApiSettings {
     ApiSettings {
+        base_url: settings.base_url.clone(),
         payload_bytes_max: settings.payload_bytes_max,
         strict_event_types: settings.strict_event_types,
         serves_metrics: settings.metrics_listen.is_none(),

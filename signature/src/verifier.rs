@@ -226,6 +226,18 @@ impl Verifier {
         self.verify_by(request, now, Some(&read.map_err(unreadable)?))
     }
 
+    /// What a request says of itself, nothing of which is proven: its id, and its type in the
+    /// sender's spelling. For a person who decides to believe it all the same.
+    pub fn unproven(&self, request: &Received<'_>) -> (Option<String>, Option<String>) {
+        if let Some(other) =
+            self.otherwise.as_deref().filter(|_| self.scheme.place.is_absent(request))
+        {
+            return other.unproven(request);
+        }
+        let told = self.told(request, Proven::by(0));
+        (told.event_id, told.event_type)
+    }
+
     fn verify_by(
         &self,
         request: &Received<'_>,

@@ -368,3 +368,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_an_unproven_request_says_of_itself_is_told_to_who_asks() {
+    for (scheme, headers, id, why) in [
+        ("github", [("X-GitHub-Event", "ping"), ("X-GitHub-Delivery", "guid")], "guid", "headers"),
+        (
+            "svix",
+            [("webhook-signature", "v1,x"), ("webhook-id", "msg_1")],
+            "msg_1",
+            "its other scheme",
+        ),
+    ] {
+        let scheme = Scheme::named(scheme).expect("a scheme");
+        let secret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX";
+        let verifier = Verifier::new(scheme, &[secret], None).expect("a secret");
+        let headers = headers.map(|(name, value)| (name, value.as_bytes()));
+        let request = Received::new(&headers, b"{\"type\":\"ping\"}");
+        assert!(verifier.verify(&request, 0).is_err(), "{why}");
+        let told = verifier.unproven(&request);
+        assert_eq!(told, (Some(id.to_owned()), Some("ping".to_owned())), "{why}");
+    }
+}

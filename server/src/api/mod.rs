@@ -23,7 +23,10 @@ mod listing;
 mod openapi;
 mod raw_event;
 mod request_id;
+mod requests;
 mod secrets;
+mod source_secrets;
+mod sources;
 mod system;
 mod tenants;
 mod test_endpoint;
@@ -43,6 +46,7 @@ use crate::{
         health::HealthRules,
         retry::{Jitter, RetrySchedule},
     },
+    engine::Engine,
     manage::Manage,
     store::Store,
     telemetry::metrics::Metrics,
@@ -51,6 +55,8 @@ use crate::{
 /// The operator's settings, as far as the API needs them.
 #[derive(Clone, Debug)]
 pub struct ApiSettings {
+    /// How others reach us: the URLs of sources begin with it.
+    pub base_url: String,
     /// The largest payload, in bytes.
     pub payload_bytes_max: usize,
     /// Whether events of undeclared types are refused.
@@ -70,6 +76,7 @@ pub struct ApiSettings {
 impl Default for ApiSettings {
     fn default() -> Self {
         Self {
+            base_url: "http://127.0.0.1:8080".to_owned(),
             payload_bytes_max: crate::domain::limits::PAYLOAD_BYTES_DEFAULT,
             strict_event_types: false,
             serves_metrics: true,
@@ -85,6 +92,7 @@ impl Default for ApiSettings {
 pub struct Api {
     store: Store,
     manage: Arc<Manage>,
+    engine: Arc<Engine>,
     metrics: Arc<Metrics>,
     settings: ApiSettings,
     known_keys: KnownKeys,
@@ -92,12 +100,14 @@ pub struct Api {
 }
 
 impl Api {
-    /// Changes go through `manage`; reads go to its store.
-    pub fn new(manage: Arc<Manage>, metrics: Arc<Metrics>, settings: ApiSettings) -> Arc<Self> {
+    /// Changes go through `manage`; reads go to its store. What needs the network, or the sources
+    /// as they are live, goes to `engine`.
+    pub fn new(manage: Arc<Manage>, engine: Arc<Engine>, settings: ApiSettings) -> Arc<Self> {
         Arc::new(Self {
             store: manage.store.clone(),
             manage,
-            metrics,
+            metrics: engine.metrics.clone(),
+            engine,
             settings,
             known_keys: KnownKeys::default(),
             tasks: TaskTracker::new(),
@@ -148,6 +158,20 @@ fn routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(secrets::rotate))
         .routes(routes!(secrets::revoke))
         .routes(routes!(secrets::reveal))
+        .routes(routes!(sources::list, sources::create))
+        .routes(routes!(sources::show, sources::update, sources::delete))
+        .routes(routes!(sources::pause))
+        .routes(routes!(sources::resume))
+        .routes(routes!(sources::arm))
+        .routes(routes!(source_secrets::list, source_secrets::create))
+        .routes(routes!(source_secrets::rotate))
+        .routes(routes!(source_secrets::revoke))
+        .routes(routes!(source_secrets::reveal))
+        .routes(routes!(requests::list))
+        .routes(routes!(requests::show))
+        .routes(routes!(requests::verify))
+        .routes(routes!(requests::accept))
+        .routes(routes!(requests::redeliver))
         .routes(routes!(event_types::list, event_types::create))
         .routes(routes!(
             event_types::show,

@@ -10,11 +10,12 @@ use super::{
 };
 
 /// What the operations are about, in the order in which a newcomer needs them.
-const TAGS: [(&str, &str); 8] = [
+const TAGS: [(&str, &str); 9] = [
     ("events", "What happened: handed in, listed, shown"),
     ("tenants", "Your customers, under your own ids"),
     ("endpoints", "Where events go, and which of them"),
     ("secrets", "What requests to an endpoint are signed with"),
+    ("sources", "Where signed requests of providers come in, and their secrets"),
     ("event types", "What you declare: descriptions and JSON Schemas"),
     ("deliveries", "Events on their way to endpoints; dead letters are `state=dead`"),
     ("keys", "Who may call this API"),

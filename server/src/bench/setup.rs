@@ -238,6 +238,7 @@ async fn manage(database: &Database) -> anyhow::Result<Manage> {
         keyring: Arc::new(Keyring::new(MasterKey::parse(MASTER_KEY)?, Vec::new())),
         policy,
         wake: Arc::new(|| {}),
+        reread: crate::manage::no_door(),
         owner_wait: std::time::Duration::ZERO,
     })
 }

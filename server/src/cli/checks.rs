@@ -3,6 +3,7 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::Arc,
     time::Duration,
 };
 
@@ -10,14 +11,20 @@ use serde::Serialize;
 use tokio::{net::TcpStream, time::timeout};
 use url::Url;
 
-use super::settings_args::connect;
+use super::{settings_args::connect, source_checks::sources};
 use crate::{
-    config::{self, Settings, Sources, master_key::path_beside},
+    config::{
+        self, Settings, Sources,
+        master_key::{keyring, path_beside},
+    },
     domain::{outcome::Plain, time::Timestamp},
     server::files::{FILES_WANTED, hard_limit},
     store::{Store, seal::MasterKey},
     world::{
-        guard::Policy, own_addresses::own_addresses, proxy::ProxySettings, real::wall_clock,
+        guard::Policy,
+        own_addresses::own_addresses,
+        proxy::ProxySettings,
+        real::{chance, wall_clock},
         resolver::look_up,
     },
 };
@@ -48,15 +55,23 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn ok(check: &'static str, found: impl Into<String>) -> Self {
+    pub(super) fn ok(check: &'static str, found: impl Into<String>) -> Self {
         Self { check, level: Level::Ok, found: found.into(), remedy: None }
     }
 
-    fn warning(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub(super) fn warning(
+        check: &'static str,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
         Self { level: Level::Warning, remedy: Some(remedy.into()), ..Self::ok(check, found) }
     }
 
-    fn failed(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub(super) fn failed(
+        check: &'static str,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
         Self { level: Level::Failed, ..Self::warning(check, found, remedy) }
     }
 }
@@ -122,7 +137,16 @@ pub async fn database(settings: &Settings) -> Vec<Finding> {
             return vec![Finding::failed(CHECK, error.to_string(), remedy)];
         }
     };
-    let findings = vec![schema(settings, &store).await, clock(&store).await];
+    let mut findings = vec![schema(settings, &store).await, clock(&store).await];
+    // Not where the key would be made by being asked for.
+    let has_key = settings.master_key.is_some()
+        || settings.database.file().is_some_and(|file| path_beside(file).exists());
+    if let (Level::Ok, true) = (findings[0].level, has_key)
+        && let Ok(keyring) = keyring(settings, chance)
+    {
+        let found = sources(settings, &store, Arc::new(keyring), wall_clock()).await;
+        findings.extend(found);
+    }
     store.close().await;
     findings
 }

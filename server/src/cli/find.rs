@@ -1,4 +1,5 @@
-//! From an endpoint's id to its place in the API, which is below its tenant.
+//! From an endpoint's id to its place in the API, which is below its tenant; and from a source's
+//! id or name to its own.
 
 use serde_json::Value;
 use url::Url;
@@ -8,18 +9,51 @@ use super::{
     exit::{Exit, Failure},
 };
 
-/// Where an endpoint is.
+/// Where an endpoint or a source is.
 pub struct Place<'a> {
     client: &'a Client,
-    tenant: String,
-    endpoint: String,
+    above: Vec<String>,
 }
 
-impl Place<'_> {
-    /// The endpoint's URL, or one below it.
+impl<'a> Place<'a> {
+    fn new(client: &'a Client, above: &[&str]) -> Self {
+        Self { client, above: above.iter().map(|part| (*part).to_owned()).collect() }
+    }
+
+    /// Its URL, or one below it.
     pub fn url(&self, below: &[&str]) -> Url {
-        let above = ["v1", "tenants", &self.tenant, "endpoints", &self.endpoint];
-        self.client.url(&[&above[..], below].concat())
+        let above = self.above.iter().map(String::as_str);
+        self.client.url(&above.chain(below.iter().copied()).collect::<Vec<_>>())
+    }
+}
+
+/// Whether a text is the id of a source.
+pub fn is_source(text: &str) -> bool {
+    text.starts_with("src_")
+}
+
+/// The place of `source`, given by its id, or by its name where one source alone has it.
+pub async fn source<'a>(client: &'a Client, source: &str) -> anyhow::Result<Place<'a>> {
+    let place = |id: &str| Place::new(client, &["v1", "sources", id]);
+    if is_source(source) {
+        return Ok(place(source));
+    }
+    let (sources, _) = client.list(&client.url(&["v1", "sources"]), usize::MAX).await?;
+    let mut ids = Vec::new();
+    for found in sources {
+        let found: Value = serde_json::from_str(found.get())?;
+        if found["name"] == source {
+            ids.extend(found["id"].as_str().map(str::to_owned));
+        }
+    }
+    match ids.as_slice() {
+        [id] => Ok(place(id)),
+        [] => Err(Failure::new(Exit::NotFound, format!("there is no source {source:?}"))
+            .hint("`snaphook sources list` shows them")
+            .into()),
+        _ => Err(Failure::usage(format!("several sources have the name {source}"))
+            .hint("`snaphook sources list` shows their ids; give one of these")
+            .into()),
     }
 }
 
@@ -31,7 +65,7 @@ pub async fn endpoint<'a>(
     tenant: Option<&str>,
 ) -> anyhow::Result<Place<'a>> {
     let place =
-        |tenant: &str| Place { client, tenant: tenant.to_owned(), endpoint: endpoint.to_owned() };
+        |tenant: &str| Place::new(client, &["v1", "tenants", tenant, "endpoints", endpoint]);
     if let Some(tenant) = tenant {
         return Ok(place(tenant));
     }

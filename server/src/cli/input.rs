@@ -30,6 +30,16 @@ pub fn json(flag: &str, text: &str) -> anyhow::Result<Value> {
     })
 }
 
+/// The secrets in a file: one a line, or a key as PEM or JSON.
+pub fn secrets(path: &str) -> anyhow::Result<Vec<String>> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("cannot read {path}: {error}")))?;
+    if text.starts_with("-----BEGIN") || text.starts_with('{') {
+        return Ok(vec![text.trim_end().to_owned()]);
+    }
+    Ok(text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

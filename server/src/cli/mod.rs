@@ -28,6 +28,7 @@ mod output;
 mod problem;
 mod receiver;
 mod redeliver;
+mod requests;
 mod sample;
 mod samples;
 mod scheme_args;
@@ -35,6 +36,9 @@ mod secrets;
 mod serve;
 mod settings_args;
 mod sign;
+mod source_checks;
+mod source_fields;
+mod sources;
 mod tail;
 mod tenants;
 mod trigger;
@@ -67,6 +71,10 @@ enum Command {
     Tenants(tenants::Args),
     #[command(alias = "endpoint")]
     Endpoints(endpoints::Args),
+    #[command(alias = "source")]
+    Sources(sources::Args),
+    #[command(alias = "request")]
+    Requests(requests::Args),
     #[command(alias = "event-type")]
     EventTypes(event_types::Args),
     #[command(alias = "key")]
@@ -98,6 +106,8 @@ impl Cli {
             Command::Emit(args) => emit::run(args).await,
             Command::Tenants(args) => tenants::run(args).await,
             Command::Endpoints(args) => endpoints::run(args).await,
+            Command::Sources(args) => sources::run(args).await,
+            Command::Requests(args) => requests::run(args).await,
             Command::EventTypes(args) => event_types::run(args).await,
             Command::Events(args) => events::run(args).await,
             Command::Deliveries(args) => deliveries::run(args).await,

@@ -2,7 +2,7 @@
 
 use snaphook_signature::{Received, Scheme, Verifier};
 
-use super::exit::Failure;
+use super::{exit::Failure, input};
 
 /// Secrets, from wherever they come.
 #[derive(Clone, clap::Args)]
@@ -26,13 +26,7 @@ impl SecretArgs {
     pub fn read(&self) -> anyhow::Result<Vec<String>> {
         let mut secrets = self.secrets.clone();
         if let Some(path) = &self.secret_file {
-            let text = std::fs::read_to_string(path)
-                .map_err(|error| Failure::usage(format!("cannot read {path}: {error}")))?;
-            if text.starts_with("-----BEGIN") || text.starts_with('{') {
-                secrets.push(text.trim_end().to_owned());
-            } else {
-                secrets.extend(text.lines().filter(|line| !line.is_empty()).map(str::to_owned));
-            }
+            secrets.extend(input::secrets(path)?);
         }
         Ok(secrets)
     }

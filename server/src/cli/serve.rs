@@ -83,6 +83,6 @@ pub fn failure(database: &crate::config::database::DatabaseUrl, error: StartErro
             .hint("start with the key that sealed it, as master_key or among master_keys_old; `snaphook secrets reseal` changes over to a new one"),
         StartError::Listen { .. } => Failure::new(Exit::Failed, error.to_string())
             .hint("is another server running there? --listen takes another address"),
-        StartError::Client(_) => Failure::new(Exit::Failed, error.to_string()),
+        StartError::Client(_) | StartError::Sources(_) => Failure::new(Exit::Failed, error.to_string()),
     }
 }

@@ -11,33 +11,49 @@ use super::{
     DEFAULT_FILE,
     keys::{self, Key},
     read::{Origin, Written},
+    source_tables::SourceTable,
 };
 
-/// What the file sets, by key. No file is no settings, unless one was named.
-pub fn read(named: Option<&Path>, problems: &mut Vec<String>) -> BTreeMap<&'static str, Written> {
+/// What was written, by key.
+type ByKey = BTreeMap<&'static str, Written>;
+
+/// What the file sets, by key, and its `[[source]]` tables. No file is no settings, unless one was
+/// named.
+pub fn read(named: Option<&Path>, problems: &mut Vec<String>) -> (ByKey, Vec<SourceTable>) {
     let path = named.unwrap_or(Path::new(DEFAULT_FILE));
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound && named.is_none() => String::new(),
         Err(error) => {
             problems.push(format!("cannot read the settings in {}: {error}", path.display()));
-            return BTreeMap::new();
+            return (ByKey::new(), Vec::new());
         }
     };
     parse(&path.display().to_string(), &text, problems)
 }
 
-fn parse(name: &str, text: &str, problems: &mut Vec<String>) -> BTreeMap<&'static str, Written> {
+fn parse(name: &str, text: &str, problems: &mut Vec<String>) -> (ByKey, Vec<SourceTable>) {
     let file = File { name, text };
-    let mut written = BTreeMap::new();
+    let (mut written, mut sources) = (ByKey::new(), Vec::new());
     match DeTable::parse(text) {
-        Ok(table) => file.table("", table.get_ref(), &mut written, problems),
+        Ok(mut table) => {
+            if let Some(value) = table.get_mut().remove("source") {
+                let place = |offset| format!("{name}:{}", file.line(offset));
+                match SourceTable::all(&value, place, text) {
+                    Ok(tables) => sources = tables,
+                    Err(problem) => {
+                        problems.push(format!("{}: {problem}", place(value.span().start)));
+                    }
+                }
+            }
+            file.table("", table.get_ref(), &mut written, problems);
+        }
         Err(error) => {
             let line = error.span().map_or(1, |span| file.line(span.start));
             problems.push(format!("{name}:{line}: {}", error.message()));
         }
     }
-    written
+    (written, sources)
 }
 
 struct File<'a> {
@@ -125,7 +141,7 @@ mod tests {
         let text = "roles = ['api', \"worker\"]\n[guard]\nports = [80, '443']\nhttps_only = true\n\
                     [delivery]\njitter = 0.10\nretry_schedule = 'brisk'";
 
-        let written = parse("f", text, &mut problems);
+        let (written, _) = parse("f", text, &mut problems);
 
         assert_eq!(problems, Vec::<String>::new());
         for (key, expected) in [
@@ -149,7 +165,8 @@ mod tests {
             ("listen = ['a']", "f:1: listen takes one value, no list"),
             ("listen = {port = 1}", "f:1: listen takes a value, no table"),
             ("[notify]\nsmtp = ''", "f:2: notify.smtp: this version sends no mail; remove it"),
-            ("[[source]]\nid = 1", "f:1: source: this version receives no webhooks; remove it"),
+            ("\nsource = 1", "f:2: source takes tables; begin each with [[source]]"),
+            ("[source]\nname = 'a'", "f:1: source takes tables; begin each with [[source]]"),
             ("listen = ", "f:1: "),
             ("listen = 'a'\nlisten = 'b'", "f:2: duplicate key"),
         ] {

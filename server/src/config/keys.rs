@@ -162,7 +162,6 @@ pub const LATER: &[(&str, &str)] = &[
     ("notify.from", "this version sends no mail"),
     ("portal.frame_ancestors", "this version has no portal"),
     ("otel.endpoint", "this version exports no traces"),
-    ("source", "this version receives no webhooks"),
 ];
 
 /// The setting of that name.

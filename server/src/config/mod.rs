@@ -14,6 +14,7 @@ pub mod master_key;
 mod parse;
 mod read;
 pub mod settings;
+mod source_tables;
 mod validate;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
@@ -22,6 +23,7 @@ use keys::Key;
 pub use parse::Confidential;
 use read::{Origin, Reader, Written};
 pub use settings::Settings;
+use source_tables::SourceTable;
 
 /// What is read when no file is named; it need not exist.
 pub const DEFAULT_FILE: &str = "snaphook.toml";
@@ -85,9 +87,10 @@ pub struct Shown {
 
 /// Reads, layers and checks all settings.
 pub fn load(sources: &Sources) -> Result<Settings, ConfigError> {
-    let (written, mut problems) = layers(sources);
+    let (written, tables, mut problems) = layers(sources);
     let mut reader = Reader::new(written);
-    let settings = Settings::read(&mut reader, &sources.environment);
+    let mut settings = Settings::read(&mut reader, &sources.environment);
+    settings.sources = source_tables::read_all(&tables, &sources.environment, &mut problems);
     problems.append(&mut reader.problems);
     if problems.is_empty() {
         problems = validate::problems(&settings);
@@ -97,7 +100,7 @@ pub fn load(sources: &Sources) -> Result<Settings, ConfigError> {
 
 /// Every setting with its text and where it was written. Shows what is there also when it is wrong.
 pub fn show(sources: &Sources) -> Vec<Shown> {
-    let (written, _) = layers(sources);
+    let (written, ..) = layers(sources);
     let shown = |key: &'static Key| match written.get(key.name) {
         Some(found) => Shown { key, value: found.shown(key), origin: found.origin.to_string() },
         None => Shown { key, value: key.default.to_owned(), origin: "default".to_owned() },
@@ -106,15 +109,15 @@ pub fn show(sources: &Sources) -> Vec<Shown> {
 }
 
 /// What was written for each key by the strongest layer that wrote it, and what no key matches.
-fn layers(sources: &Sources) -> (BTreeMap<&'static str, Written>, Vec<String>) {
+fn layers(sources: &Sources) -> (BTreeMap<&'static str, Written>, Vec<SourceTable>, Vec<String>) {
     let mut problems = Vec::new();
-    let mut written = file::read(sources.file.as_deref(), &mut problems);
+    let (mut written, tables) = file::read(sources.file.as_deref(), &mut problems);
     written.extend(environment::read(&sources.environment, &mut problems));
     for (name, text) in &sources.flags {
         let key = keys::find(name).expect("flags are named after keys");
         written.insert(key.name, Written::text(key, text, Origin::Flag(key.name)));
     }
-    (written, problems)
+    (written, tables, problems)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use crate::{
         endpoint::{IN_FLIGHT_MAX, TIMEOUT_RANGE},
         retry::{Jitter, RetrySchedule},
         size::size,
+        source::GivenSource,
     },
     store::seal::MasterKey,
     telemetry::logs,
@@ -72,6 +73,8 @@ pub struct Settings {
     pub metrics_listen: Option<SocketAddr>,
     /// How logs are written.
     pub log: Log,
+    /// The `[[source]]` tables of the file.
+    pub sources: Vec<GivenSource>,
 }
 
 /// Attempts and their schedule.
@@ -149,6 +152,7 @@ impl Settings {
         };
         let listen = reader.one("listen", parse::listen);
         Self {
+            sources: Vec::new(),
             database: reader.one("database", database),
             listen,
             base_url: reader

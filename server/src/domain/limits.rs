@@ -36,6 +36,10 @@ pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 256;
 /// Bytes of an event's `version`: a date, a number or a hash.
 pub const VERSION_BYTES_MAX: usize = 64;
 
+/// Sources of one tenant. All of them are kept in memory, so that an id that nobody has costs
+/// nothing.
+pub const SOURCES_MAX: i64 = 256;
+
 /// Bytes of a content type (RFC 6838 §4.2 bounds type and subtype at 127 each).
 pub const CONTENT_TYPE_BYTES_MAX: usize = 256;
 

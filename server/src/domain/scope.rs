@@ -77,6 +77,11 @@ impl Actor {
         Self { name: "command line".to_owned(), tenant: None, scopes: Scopes::all() }
     }
 
+    /// Whoever writes the settings file has the server itself.
+    pub fn settings_file() -> Self {
+        Self { name: "settings file".to_owned(), ..Self::command_line() }
+    }
+
     /// Whether it sees this tenant at all.
     pub fn sees(&self, tenant: &TenantId) -> bool {
         self.tenant.as_ref().is_none_or(|own| own == tenant)

@@ -19,6 +19,8 @@ use super::{
 
 mod answer;
 mod event_type;
+mod given;
+mod next_steps;
 mod scheme_text;
 #[cfg(test)]
 mod tests;
@@ -27,6 +29,8 @@ mod validate;
 
 pub use answer::Answer;
 pub use event_type::event_type_of;
+pub use given::GivenSource;
+pub use next_steps::next_steps;
 pub use scheme_text::SchemeText;
 pub use token::{SourceToken, SourceTokenError};
 

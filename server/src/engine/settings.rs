@@ -31,6 +31,10 @@ pub struct EngineSettings {
     pub health: HealthRules,
     /// When an endpoint rests.
     pub circuit: CircuitRules,
+    /// How long what sources saw is remembered: a provider may repeat a request for so long.
+    pub keep_received: Duration,
+    /// How long the requests are kept that sources kept apart.
+    pub keep_requests: Duration,
     /// Whether an event is invalid whose type or version nobody declared.
     pub strict_event_types: bool,
 }
@@ -48,6 +52,8 @@ impl Default for EngineSettings {
             jitter: Jitter::default(),
             health: HealthRules::default(),
             circuit: CircuitRules::default(),
+            keep_received: Duration::from_hours(14 * 24),
+            keep_requests: Duration::from_hours(30 * 24),
             strict_event_types: false,
         }
     }

@@ -5,6 +5,7 @@
 //! every second, so a new source is found on every node after that.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, PoisonError, RwLock},
@@ -15,6 +16,7 @@ use snaphook_signature::{Handshakes, IdScope, Scheme, Verifier};
 use tokio::sync::Mutex;
 use zeroize::Zeroizing;
 
+use super::published::PlaidAccess;
 use crate::{
     domain::{
         id::{SecretId, SourceId},
@@ -64,6 +66,20 @@ pub struct LiveSource {
     pub epoch: i64,
     /// What needs its secrets; or why nothing can be verified, which is the operator's to mend.
     pub ready: Result<ReadySource, String>,
+}
+
+impl LiveSource {
+    /// The URL as the provider signs it: the one that it was given, with the query that came.
+    pub fn signed_url(&self, query: Option<&str>) -> Cow<'_, str> {
+        let given = self.public_url.as_str();
+        match query {
+            None => given.into(),
+            Some(query) => {
+                let bare = given.split_once('?').map_or(given, |(bare, _)| bare);
+                format!("{bare}?{query}").into()
+            }
+        }
+    }
 }
 
 /// What of a source needs its scheme and its secrets.
@@ -154,6 +170,12 @@ impl ReadySource {
         self.stages.iter().find(|stage| stage.end.is_none_or(|end| end > now))
     }
 
+    /// What it takes to ask Plaid for a key, where the source has a client id and a secret.
+    pub fn plaid(&self, now: Timestamp) -> Option<PlaidAccess<'_>> {
+        let secret = self.secrets(now).find(|secret| !secret.text.starts_with('{'))?;
+        Some(PlaidAccess { client: self.public_key.as_deref()?, secret: &secret.text })
+    }
+
     /// The secrets that are live at `now`, the newest first.
     pub fn secrets(&self, now: Timestamp) -> impl Iterator<Item = &LiveSecret> {
         let live = move |secret: &&LiveSecret| secret.expires_at.is_none_or(|end| end > now);
@@ -196,6 +218,14 @@ impl SourceBook {
         known.by_id.get(&id).and_then(|token| known.by_token.get(token)).cloned()
     }
 
+    /// All of them, in the order of their names.
+    pub fn all(&self) -> Vec<Arc<LiveSource>> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = known.by_token.values().cloned().collect();
+        all.sort_by(|a, b| (&a.name, &a.token).cmp(&(&b.name, &b.token)));
+        all
+    }
+
     /// Whether it was read at all. Until then nobody can say that there is no such source.
     pub fn is_loaded(&self) -> bool {
         self.known.read().unwrap_or_else(PoisonError::into_inner).epoch.is_some()
@@ -218,8 +248,16 @@ impl SourceBook {
             secrets.entry(secret.source).or_default().push(secret);
         }
         drop(tx);
+        let read = |row: Result<SourceRow, StoreError>| match row {
+            Ok(row) => Some(row),
+            Err(problem) => {
+                tracing::error!("a source cannot be read, and stays as it was: {problem}");
+                None
+            }
+        };
         let made: Vec<_> = rows
             .into_iter()
+            .filter_map(read)
             .map(|row| {
                 let (id, token, gone) = (row.id, row.token.clone(), row.deleted_at.is_some());
                 let secrets = secrets.remove(&row.id).unwrap_or_default();

@@ -16,10 +16,7 @@ use crate::{
         id::{SecretId, id_at},
         time::Timestamp,
     },
-    engine::{
-        published::PlaidAccess,
-        sources::{LiveSource, ReadySource},
-    },
+    engine::sources::{LiveSource, ReadySource},
     store::{SourceSecretRow, StoreError, seal::Place},
 };
 
@@ -128,9 +125,7 @@ impl Ingress {
     pub(super) async fn published(&self, incoming: &Incoming) -> Result<Option<Arc<str>>, Doubt> {
         let Some(need) = incoming.need()? else { return Ok(None) };
         let ready = incoming.ready()?;
-        let secret = ready.secrets(incoming.at).find(|secret| !secret.text.starts_with('{'));
-        let plaid = ready.public_key.as_deref().zip(secret);
-        let plaid = plaid.map(|(client, secret)| PlaidAccess { client, secret: &secret.text });
+        let plaid = ready.plaid(incoming.at);
         match self.engine.published.get(&need, plaid).await {
             Ok(text) => Ok(Some(text)),
             Err(error) => {

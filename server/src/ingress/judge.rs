@@ -97,14 +97,7 @@ impl Incoming {
 
     /// The URL as the provider signs it: the one that it was given, with the query that came.
     fn url(&self) -> Cow<'_, str> {
-        let given = self.source.public_url.as_str();
-        match self.head.uri.query() {
-            None => given.into(),
-            Some(query) => {
-                let bare = given.split_once('?').map_or(given, |(bare, _)| bare);
-                format!("{bare}?{query}").into()
-            }
-        }
+        self.source.signed_url(self.head.uri.query())
     }
 
     /// Its headers as they are kept, in their order.

@@ -9,9 +9,13 @@ pub mod deliveries;
 pub mod endpoint_state;
 pub mod endpoints;
 pub mod event_types;
+mod file_sources;
 mod owner;
+pub mod requests;
 pub mod reseal;
 pub mod secrets;
+pub mod source_secrets;
+pub mod sources;
 pub mod tenants;
 mod test_event;
 
@@ -33,11 +37,19 @@ use crate::{
         audit::AuditRow,
         seal::{Keyring, SealError},
     },
-    world::{World, guard::Policy},
+    world::{Boxed, World, guard::Policy},
 };
 
 /// How long a change waits for the node that owns the shard before it answers without it.
 pub const OWNER_WAIT: Duration = Duration::from_secs(2);
+
+/// Has a process read at once what changed.
+pub type Reread = Arc<dyn Fn() -> Boxed<'static, ()> + Send + Sync>;
+
+/// For programs without a door.
+pub fn no_door() -> Reread {
+    Arc::new(|| Box::pin(async {}))
+}
 
 /// What every change needs.
 pub struct Manage {
@@ -51,6 +63,8 @@ pub struct Manage {
     pub policy: Arc<Policy>,
     /// Lets this process's engine look at once.
     pub wake: Arc<dyn Fn() + Send + Sync>,
+    /// Lets this process's doors read at once what changed of sources.
+    pub reread: Reread,
     /// How long to wait for the owner of a shard: [`OWNER_WAIT`], or nothing in tests.
     pub owner_wait: Duration,
 }

@@ -2,10 +2,7 @@
 //! while the server runs.
 
 use super::{Manage, ManageError};
-use crate::{
-    domain::id::{EndpointId, SecretId},
-    store::seal::Place,
-};
+use crate::store::reseal::SealedIn;
 
 /// What a walk over all sealed values came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,35 +17,21 @@ impl Manage {
     /// Seals everything with the current master key. It may be stopped and begun again.
     pub async fn reseal(&self) -> Result<Resealed, ManageError> {
         let mut done = Resealed::default();
-        let mut after = SecretId(0);
-        loop {
-            let mut tx = self.store.begin().await?;
-            let rows = tx.list_sealed_secrets(after).await?;
-            let Some(last) = rows.last() else { break };
-            after = last.id;
-            for row in &rows {
-                let place = Place { table: "secrets", tenant: &row.tenant, row: row.id.0 };
-                done.values += 1;
-                if let Some(sealed) = self.keyring.reseal(&row.sealed, place)? {
-                    done.changed += u64::from(tx.update_sealed_secret(row, &sealed).await?);
+        for table in SealedIn::ALL {
+            let mut after = 0;
+            loop {
+                let mut tx = self.store.begin().await?;
+                let rows = tx.list_sealed(table, after).await?;
+                let Some(last) = rows.last() else { break };
+                after = last.id;
+                for row in &rows {
+                    done.values += 1;
+                    if let Some(sealed) = self.keyring.reseal(&row.sealed, row.place())? {
+                        done.changed += u64::from(tx.update_sealed(row, &sealed).await?);
+                    }
                 }
+                tx.commit().await?;
             }
-            tx.commit().await?;
-        }
-        let mut after = EndpointId(0);
-        loop {
-            let mut tx = self.store.begin().await?;
-            let rows = tx.list_sealed_endpoints(after).await?;
-            let Some(last) = rows.last() else { break };
-            after = last.id;
-            for row in &rows {
-                let place = Place { table: "endpoints", tenant: &row.tenant, row: row.id.0 };
-                done.values += 1;
-                if let Some(sealed) = self.keyring.reseal(&row.sealed, place)? {
-                    done.changed += u64::from(tx.update_sealed_endpoint(row, &sealed).await?);
-                }
-            }
-            tx.commit().await?;
         }
         Ok(done)
     }

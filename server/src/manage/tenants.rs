@@ -72,7 +72,7 @@ impl Manage {
         Ok(row)
     }
 
-    /// Deletes a tenant: its endpoints go, what waits for them is canceled, its API keys end. Its
+    /// Deletes a tenant: its endpoints and sources go, what waits for them is canceled, its API keys end. Its
     /// events and the history of its deliveries stay until their time is over.
     pub async fn delete_tenant(&self, actor: &Actor, id: &TenantId) -> Result<(), ManageError> {
         if self.store.read().await?.find_tenant(id).await?.is_none() {
@@ -86,12 +86,14 @@ impl Manage {
             if tx.count_endpoints(id).await? > 0 {
                 continue; // made in the meantime
             }
+            self.end_sources(actor, &mut tx, id).await?;
             if !tx.delete_tenant(id).await? {
                 return Err(ManageError::not_found("tenant", &id));
             }
             tx.revoke_tenant_api_keys(id, self.now()).await?;
             Deed::new(actor, "tenant.delete", &id).of(id).write(&mut tx, &*self.world).await?;
             tx.commit().await?;
+            (self.reread)().await;
             break;
         }
         // Owners take commands in their order: who has seen the last has seen its others too.

@@ -328,7 +328,7 @@ impl Tx {
     /// Forgets what was kept before `time`, at most 1,000 requests.
     pub async fn delete_requests_before(&mut self, time: Timestamp) -> Result<u64, StoreError> {
         let text = "DELETE FROM snaphook.requests WHERE id IN (
-                 SELECT id FROM snaphook.requests WHERE received_at < $1 ORDER BY received_at LIMIT $2)";
+                 SELECT id FROM snaphook.requests WHERE received_at < $1 AND state <> 3 ORDER BY received_at LIMIT $2)";
         let deleted = on!(self, text, |sql, connection| {
             sqlx::query(sql).bind(time).bind(STEP).execute(connection).await?.rows_affected()
         });

@@ -189,11 +189,12 @@ impl Tx {
         Ok(page.finish(rows?, |row| row.id.0))
     }
 
-    /// What changed after `epoch`, deleted sources too, in the order of the changes.
+    /// What changed after `epoch`, deleted sources too, in the order of the changes. One that cannot
+    /// be read, for a newer version wrote it, is no reason to do without the others.
     pub async fn list_sources_changed_since(
         &mut self,
         epoch: i64,
-    ) -> Result<Vec<SourceRow>, StoreError> {
+    ) -> Result<Vec<Result<SourceRow, StoreError>>, StoreError> {
         let text = concat!(
             "SELECT ",
             columns!(),
@@ -202,7 +203,28 @@ impl Tx {
         let found: Vec<Columns> = on!(self, text, |sql, connection| {
             sqlx::query_as(sql).bind(epoch).fetch_all(connection).await?
         });
+        Ok(found.into_iter().map(SourceRow::try_from).collect())
+    }
+
+    /// The sources that tables of the settings file made.
+    pub async fn list_file_sources(&mut self) -> Result<Vec<SourceRow>, StoreError> {
+        let text = concat!(
+            "SELECT ",
+            columns!(),
+            " FROM snaphook.sources WHERE from_file AND deleted_at IS NULL ORDER BY id"
+        );
+        let found: Vec<Columns> =
+            on!(self, text, |sql, connection| sqlx::query_as(sql).fetch_all(connection).await?);
         found.into_iter().map(SourceRow::try_from).collect()
+    }
+
+    /// How many sources `tenant` has.
+    pub async fn count_sources(&mut self, tenant: &TenantId) -> Result<i64, StoreError> {
+        let text = "SELECT count(*) FROM snaphook.sources
+             WHERE tenant = $1 AND deleted_at IS NULL";
+        Ok(on!(self, text, |sql, connection| {
+            sqlx::query_scalar(sql).bind(tenant.as_str()).fetch_one(connection).await
+        })?)
     }
 
     /// Keeps a new source; `false` if the tenant has one of its name. `epoch` of `row` is set here.

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
 use snaphook::{
-    domain::{id::DeliveryId, scope::Actor, tenant::TenantId},
+    domain::{id::DeliveryId, scope::Actor, source::Token, tenant::TenantId},
     manage::{Manage, reseal::Resealed, tenants::TenantChange},
     store::{
         EndpointRow, SHARDS, SecretRow, Store,
@@ -31,6 +31,7 @@ fn manage(store: &Store, keys: &[&str], owner_wait: Duration) -> Manage {
         keyring: Arc::new(keyring),
         policy: Arc::new(Policy::default()),
         wake: Arc::new(|| {}),
+        reread: snaphook::manage::no_door(),
         owner_wait,
     }
 }
@@ -42,6 +43,11 @@ async fn seal(manage: &Manage) -> (EndpointRow, SecretRow) {
     let settings = json!({"url": "https://example.com/", "headers": {"X-Token": "s3cret"}});
     let settings = settings.as_object().unwrap().clone();
     let made = manage.create_endpoint(&actor, &acme, settings).await.unwrap();
+    let settings = json!({
+        "name": "social", "scheme": "meta", "secrets": ["0penly"], "verify_token": "s3cret",
+    });
+    let settings = settings.as_object().unwrap().clone();
+    manage.create_source(&actor, &acme, settings).await.unwrap();
     (made.0, made.1)
 }
 
@@ -52,14 +58,17 @@ async fn after_a_reseal_the_new_master_key_opens_everything_alone() {
         let acme: TenantId = tenant("acme");
 
         let both = manage(store, &[NEW, OLD], Duration::ZERO);
-        assert_eq!(both.reseal().await.unwrap(), Resealed { values: 2, changed: 2 });
-        assert_eq!(both.reseal().await.unwrap(), Resealed { values: 2, changed: 0 }, "once");
+        assert_eq!(both.reseal().await.unwrap(), Resealed { values: 4, changed: 4 });
+        assert_eq!(both.reseal().await.unwrap(), Resealed { values: 4, changed: 0 }, "once");
 
         let new = manage(store, &[NEW], Duration::ZERO);
         let mut tx = store.read().await.unwrap();
         let row = tx.find_tenant_endpoint(&acme, endpoint.id).await.unwrap().unwrap();
         let settings = new.open_settings(&row).unwrap();
         assert_eq!(settings.headers.iter().next(), Some(("X-Token", "s3cret")));
+        let source = tx.find_source_named(&acme, "social").await.unwrap().unwrap();
+        let settings = new.open_source_settings(&source).unwrap();
+        assert_eq!(settings.verify_token, Some(Token("s3cret".to_owned())));
         let row = tx.find_secret(&acme, endpoint.id, secret.id).await.unwrap().unwrap();
         new.open_secret(&row).unwrap();
         let error = manage(store, &[OLD], Duration::ZERO).open_secret(&row).unwrap_err();
@@ -75,8 +84,15 @@ async fn nothing_that_is_sealed_can_be_read_in_the_database() {
         let text = manage(store, &[OLD], Duration::ZERO).open_secret(&secret).unwrap();
         let mut tx = store.read().await.unwrap();
         let rows = tx.list_endpoints(&tenant("acme"), Page::first(9)).await.unwrap().rows;
-        let shown = format!("{rows:?} {endpoint:?} {secret:?}");
+        let source = tx.find_source_named(&tenant("acme"), "social").await.unwrap().unwrap();
+        let secrets = tx.list_live_source_secrets(source.id, source.created_at).await.unwrap();
+        assert_eq!(secrets.len(), 1);
+        let stored = serde_json::to_string(&source.settings).unwrap();
+        let shown = format!("{rows:?} {endpoint:?} {secret:?} {source:?} {secrets:?} {stored}");
         assert!(!shown.contains("s3cret") && !shown.contains(text.text()));
+        let read = |sealed: &[u8]| String::from_utf8_lossy(sealed).into_owned();
+        let sealed = [read(&secrets[0].sealed), read(&source.sealed.unwrap())];
+        assert!(!sealed.concat().contains("0penly") && !sealed.concat().contains("s3cret"));
     })
     .await;
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{SchemeText, SourceSettings, scheme_problem};
 use crate::domain::{
     event_type::EventType,
-    limits::PAYLOAD_BYTES_MAX,
+    limits::{PAYLOAD_BYTES_MAX, SCHEMA_BYTES_MAX},
     problem::{Problem, shorten, shown},
     size,
 };
@@ -33,6 +33,9 @@ const TEMPLATE_BYTES_MAX: usize = 256;
 
 /// Schemas of one source.
 const SCHEMAS_MAX: usize = 256;
+
+/// Bytes of all schemas of one source, for they are kept in memory, compiled.
+const SCHEMAS_BYTES_MAX: usize = SCHEMA_BYTES_MAX;
 
 /// The most rejected requests that can be kept of one source.
 pub const KEEP_REJECTED_MAX: u32 = 10_000;
@@ -163,6 +166,14 @@ impl SourceSettings {
         if let Some(name) = long {
             let problem = format!("its name has {} bytes; at most 256 are allowed", name.len());
             return vec![Problem::new(format!("schemas.{}", shorten(name, 64)), problem)];
+        }
+        let bytes = serde_json::to_string(&self.schemas).map_or(usize::MAX, |text| text.len());
+        if bytes > SCHEMAS_BYTES_MAX {
+            let problem = format!(
+                "they are {bytes} bytes together; {SCHEMAS_BYTES_MAX} are allowed, so leave \
+                 descriptions and examples out"
+            );
+            return vec![Problem::new("schemas", problem)];
         }
         self.compiled_schemas().err().into_iter().collect()
     }

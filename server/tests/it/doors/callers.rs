@@ -3,9 +3,12 @@
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
-use snaphook::domain::scope::Scope::{self, Emit, Manage, Read};
+use snaphook::domain::{
+    request_state::RequestState,
+    scope::Scope::{self, Emit, Manage, Read},
+};
 
-use super::api::{TestApi, on_both};
+use super::api::{TestApi, on_both, requests};
 
 /// Who may call a route.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,6 +50,24 @@ const ROUTES: &[(&str, &str, May)] = &[
     ("post", "/v1/keys", Each(Manage)),
     ("get", "/v1/keys/{key}", Tenant(Manage)),
     ("delete", "/v1/keys/{key}", Tenant(Manage)),
+    ("get", "/v1/requests/{request}", Tenant(Manage)),
+    ("post", "/v1/requests/{request}/accept", Tenant(Manage)),
+    ("post", "/v1/requests/{request}/redeliver", Tenant(Manage)),
+    ("post", "/v1/requests/{request}/verify", Tenant(Manage)),
+    ("get", "/v1/sources", Each(Read)),
+    ("post", "/v1/sources", Each(Manage)),
+    ("get", "/v1/sources/{source}", Tenant(Read)),
+    ("patch", "/v1/sources/{source}", Tenant(Manage)),
+    ("delete", "/v1/sources/{source}", Tenant(Manage)),
+    ("post", "/v1/sources/{source}/arm", Tenant(Manage)),
+    ("post", "/v1/sources/{source}/pause", Tenant(Manage)),
+    ("post", "/v1/sources/{source}/resume", Tenant(Manage)),
+    ("get", "/v1/sources/{source}/requests", Tenant(Read)),
+    ("get", "/v1/sources/{source}/secrets", Tenant(Read)),
+    ("post", "/v1/sources/{source}/secrets", Tenant(Manage)),
+    ("post", "/v1/sources/{source}/secrets/rotate", Tenant(Manage)),
+    ("delete", "/v1/sources/{source}/secrets/{secret}", Tenant(Manage)),
+    ("post", "/v1/sources/{source}/secrets/{secret}/reveal", Tenant(Manage)),
     ("get", "/v1/tenants", Each(Read)),
     ("get", "/v1/tenants/{tenant}", Tenant(Read)),
     ("put", "/v1/tenants/{tenant}", Operator(Manage)),
@@ -99,6 +120,18 @@ impl Things {
         let secret = api.get(&path).await.expect(200)["data"][0]["id"].as_str().unwrap().to_owned();
         let new = json!({"tenant": "acme", "scopes": ["read"]});
         let key = api.post("/v1/keys", new).await.expect(201)["id"].as_str().unwrap().to_owned();
+        let new = json!({
+            "tenant": "acme", "name": format!("shop-{}", &event[10..]), "scheme": "github",
+            "secrets": ["one"],
+        });
+        let source =
+            api.post("/v1/sources", new).await.expect(201)["id"].as_str().unwrap().to_owned();
+        let path = format!("/v1/sources/{source}/secrets");
+        let page = api.get(&path).await.expect(200);
+        let source_secret = page["data"][0]["id"].as_str().unwrap().to_owned();
+        let token = source.parse().unwrap();
+        let request = requests::keep(api, &token, 1, "two", RequestState::Rejected).await;
+        let request = request.strip_prefix("/v1/requests/").unwrap().to_owned();
         let name = "order.paid".to_owned();
         api.call(Method::PUT, "/v1/event-types/order.paid", Value::Null).await.expect(201);
         let names = vec![
@@ -107,6 +140,9 @@ impl Things {
             ("{event}", event),
             ("{delivery}", delivery),
             ("{secret}", secret),
+            ("{source}", source),
+            ("{request}", request),
+            ("{secret of a source}", source_secret),
             ("{key}", key),
             ("{name}", name),
             ("{type}", "order.paid".to_owned()),
@@ -115,7 +151,12 @@ impl Things {
     }
 
     fn path(&self, template: &str) -> String {
-        self.names.iter().fold(template.to_owned(), |path, (name, value)| path.replace(name, value))
+        let template = if template.starts_with("/v1/sources/") {
+            template.replace("{secret}", "{secret of a source}")
+        } else {
+            template.to_owned()
+        };
+        self.names.iter().fold(template, |path, (name, value)| path.replace(name, value))
     }
 }
 
@@ -126,8 +167,11 @@ fn wrong_body() -> Value {
 
 async fn call(api: &TestApi, key: &str, (verb, path): (&str, &str)) -> StatusCode {
     let method: Method = verb.to_ascii_uppercase().parse().unwrap();
-    // What can be done to a delivery takes no fields, and is looked for after they are read.
-    let bare = matches!(verb, "get" | "delete") || path.starts_with("/v1/deliveries/");
+    // What can be done to these takes no fields, and is looked for after they are read.
+    let bare = matches!(verb, "get" | "delete")
+        || path.starts_with("/v1/deliveries/")
+        || path.starts_with("/v1/requests/")
+        || (verb == "post" && path.starts_with("/v1/sources/"));
     let body = if bare { Value::Null } else { wrong_body() };
     api.call_as(key, method, path, body).await.status
 }

@@ -7,5 +7,6 @@ mod cli_dev;
 mod cli_listen;
 mod cli_schemes;
 mod cli_serve;
+mod cli_sources;
 mod connections;
 mod ingress;

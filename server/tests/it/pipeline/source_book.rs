@@ -4,22 +4,26 @@ use std::{collections::BTreeSet, time::Duration};
 
 use snaphook::{
     domain::{
-        id::SecretId,
+        id::{SecretId, SourceId},
+        received::Finding,
+        request_state::RequestState,
         source::{SchemeText, SourceState, SourceToken, Token},
         time::Timestamp,
     },
     engine::sources::LiveSource,
-    store::{SourceRow, SourceSecretRow, Store, seal::Place},
+    store::{SourceRow, SourceSecretRow, Store, page::Page, seal::Place},
 };
 use snaphook_signature::{Handshake, Received};
 
 use crate::{
     store::{
         NOW,
+        received::{arrival, receive},
+        requests::request,
         sources::{add_source, new_source},
     },
     support::{
-        databases::on_both,
+        databases::{Kind, on_both},
         pipeline::Pipeline,
         simulated::{Reply::Status, keyring},
     },
@@ -138,11 +142,49 @@ async fn a_source_that_cannot_be_made_ready_says_so_and_spoils_no_other() {
         tx.add_source_secret(&secret).await.unwrap();
         tx.commit().await.unwrap();
 
+        add_source(&p.store, "acme", "newer", 3).await;
+        let table = match database.kind {
+            Kind::Postgres => "snaphook.sources",
+            Kind::Sqlite => "snaphook_sources",
+        };
+        let newer = r#"{"name":"newer","scheme":"github","of_a_later_version":1}"#;
+        let text = format!("UPDATE {table} SET settings = '{newer}' WHERE name = 'newer'");
+        database.execute(&text).await;
+
         p.engine.sources.refresh().await.unwrap();
 
+        assert!(p.engine.sources.find(&SourceToken::new(3)).is_none(), "it cannot be read");
         let problem = p.engine.sources.find(&broken.token).unwrap().ready.as_ref().err().cloned();
         assert!(problem.unwrap().contains("copied from another row"));
         assert!(p.engine.sources.find(&good.token).unwrap().ready.is_ok());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_sources_saw_and_kept_is_forgotten_after_its_time_but_not_what_was_accepted() {
+    on_both(async |database| {
+        let p = Pipeline::new(database, |_, _| Status(200)).await;
+        let again = async || receive(&p.store, arrival("evt_1", "", "{}")).await.finding;
+        let kept = async || {
+            let mut tx = p.store.read().await.unwrap();
+            let rows = tx.list_requests(SourceId(1), None, Page::first(9)).await.unwrap().rows;
+            rows.into_iter().map(|row| row.state).collect::<Vec<_>>()
+        };
+        let mut tx = p.store.begin().await.unwrap();
+        for (n, state) in [(1, RequestState::Accepted), (2, RequestState::Rejected)] {
+            assert!(tx.add_request(&request(n, state)).await.unwrap());
+        }
+        tx.commit().await.unwrap();
+        assert_eq!(again().await, Finding::New);
+        p.world.pass(Duration::from_hours(29 * 24));
+        p.engine.prune().await.unwrap();
+        assert_eq!(kept().await, [RequestState::Rejected, RequestState::Accepted], "29 days");
+
+        p.world.pass(Duration::from_hours(400 * 24));
+        p.engine.prune().await.unwrap();
+        assert_eq!(kept().await, [RequestState::Accepted]);
+        assert_eq!(again().await, Finding::New, "what was seen is forgotten");
     })
     .await;
 }

@@ -14,7 +14,7 @@ use snaphook::{
 
 use super::{NOW, on_both, tenant};
 
-fn request(id: i64, state: RequestState) -> NewRequest {
+pub fn request(id: i64, state: RequestState) -> NewRequest {
     NewRequest {
         id: RequestId(id),
         source: SourceId(1),

@@ -7,7 +7,12 @@ use snaphook::{
         id::{EndpointId, SecretId},
         secret_kind::SecretKind,
     },
-    store::{SecretRow, Store, page::Page, reseal::Sealed},
+    store::{
+        SecretRow, Store,
+        page::Page,
+        reseal::{Sealed, SealedIn},
+        seal::Place,
+    },
 };
 
 use super::{NOW, add_endpoint, on_both, tenant};
@@ -87,19 +92,23 @@ async fn what_is_sealed_is_walked_and_replaced_if_nobody_changed_it() {
         sealed.sealed = Some(vec![7; 9]);
         assert!(tx.update_endpoint(&mut sealed).await.unwrap());
 
-        let secrets = tx.list_sealed_secrets(SecretId(1)).await.unwrap();
-        assert_eq!(secrets.iter().map(|one| one.id.0).collect::<Vec<_>>(), [2, 3]);
-        assert!(tx.update_sealed_secret(&secrets[0], b"new").await.unwrap());
-        assert!(!tx.update_sealed_secret(&secrets[0], b"newer").await.unwrap(), "it changed");
+        let secrets = tx.list_sealed(SealedIn::Secrets, 1).await.unwrap();
+        assert_eq!(secrets.iter().map(|one| one.id).collect::<Vec<_>>(), [2, 3]);
+        assert!(tx.update_sealed(&secrets[0], b"new").await.unwrap());
+        assert!(!tx.update_sealed(&secrets[0], b"newer").await.unwrap(), "it changed");
         let found = tx.find_secret(&tenant("acme"), endpoint, SecretId(2)).await.unwrap();
         assert_eq!(found.unwrap().sealed, b"new");
 
-        let endpoints = tx.list_sealed_endpoints(EndpointId(0)).await.unwrap();
-        let tenant = "acme".to_owned();
-        assert_eq!(endpoints, [Sealed { id: endpoint, tenant, sealed: vec![7; 9] }]);
-        assert!(tx.update_sealed_endpoint(&endpoints[0], b"new").await.unwrap());
-        assert!(!tx.update_sealed_endpoint(&endpoints[0], b"newer").await.unwrap());
-        assert!(tx.list_sealed_endpoints(endpoint).await.unwrap().is_empty());
+        let endpoints = tx.list_sealed(SealedIn::Endpoints, 0).await.unwrap();
+        let (table, id, tenant) = (SealedIn::Endpoints, endpoint.0, "acme".to_owned());
+        assert_eq!(endpoints, [Sealed { table, id, tenant, sealed: vec![7; 9] }]);
+        assert_eq!(endpoints[0].place(), Place { table: "endpoints", tenant: "acme", row: id });
+        assert!(tx.update_sealed(&endpoints[0], b"new").await.unwrap());
+        assert!(!tx.update_sealed(&endpoints[0], b"newer").await.unwrap());
+        assert!(tx.list_sealed(SealedIn::Endpoints, endpoint.0).await.unwrap().is_empty());
+        for table in SealedIn::ALL {
+            tx.list_sealed(table, i64::MAX).await.unwrap();
+        }
     })
     .await;
 }

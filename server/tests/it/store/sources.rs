@@ -73,6 +73,7 @@ async fn a_source_is_found_by_its_token_and_by_its_own_tenant_alone() {
         let named = tx.find_source_named(&tenant("acme"), "shop").await.unwrap();
         assert_eq!(named.unwrap().token, row.token);
         assert!(tx.find_source_named(&tenant("evil"), "shop").await.unwrap().is_none());
+        assert_eq!(tx.count_sources(&tenant("acme")).await.unwrap(), 1);
         let tokens = tx.list_source_tokens(&[row.id, SourceId(7)]).await.unwrap();
         assert_eq!(tokens, [(row.id, row.token.clone())]);
     })
@@ -121,8 +122,10 @@ async fn a_change_is_told_and_refused_to_whoever_saw_an_older_state() {
         assert!(!tx.update_source(&mut row.clone()).await.unwrap(), "it saw an older state");
 
         assert!(tx.list_sources_changed_since(changed.epoch).await.unwrap().is_empty());
-        let told = tx.list_sources_changed_since(row.epoch).await.unwrap().pop().unwrap();
+        let told = tx.list_sources_changed_since(row.epoch).await.unwrap().pop().unwrap().unwrap();
         assert_eq!(told.state_since, changed.updated_at);
+        let of_file = tx.list_file_sources().await.unwrap();
+        assert_eq!(of_file.iter().map(|row| row.id).collect::<Vec<_>>(), [row.id]);
         assert_eq!(
             (told.state, told.armed_until, told.settings, told.sealed, told.from_file),
             (changed.state, changed.armed_until, changed.settings, changed.sealed, true)
@@ -148,7 +151,8 @@ async fn secrets_of_sources_expire_and_are_revoked_and_each_change_has_an_epoch(
             .await
             .unwrap();
         let told = tx.list_sources_changed_since(epoch).await.unwrap();
-        assert_eq!(told.iter().map(|row| row.id).collect::<Vec<_>>(), [source.id]);
+        let told: Vec<_> = told.into_iter().map(|row| row.unwrap().id).collect();
+        assert_eq!(told, [source.id]);
 
         let ids = |rows: Vec<SourceSecretRow>| rows.iter().map(|row| row.id.0).collect::<Vec<_>>();
         let unrevoked = tx.list_source_secrets_changed_since(epoch).await.unwrap();

@@ -64,6 +64,7 @@ impl Pipeline {
             keyring: Arc::new(keyring()),
             policy: Arc::new(Policy::default()),
             wake: Arc::new(|| {}),
+            reread: snaphook::manage::no_door(),
             owner_wait: Duration::ZERO,
         };
         let mut owner = Owner::new(engine.clone());

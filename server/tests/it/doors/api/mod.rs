@@ -12,7 +12,9 @@ mod events;
 mod idempotency;
 mod odd_input;
 mod refusals;
+pub mod requests;
 mod secrets;
+mod sources;
 mod tenants;
 mod urls;
 mod wording;
@@ -37,7 +39,6 @@ use snaphook::{
         tenants::TenantChange,
     },
     store::Store,
-    telemetry::metrics::Metrics,
     world::guard::Policy,
 };
 use tower::ServiceExt as _;
@@ -126,9 +127,11 @@ impl TestApi {
             keyring: Arc::new(keyring()),
             policy: Arc::new(Policy::default()),
             wake: Arc::new(|| {}),
+            reread: snaphook::manage::no_door(),
             owner_wait: Duration::ZERO,
         });
-        let router = router(Api::new(manage.clone(), Metrics::new(), settings));
+        let engine = engine(store.clone(), world.clone());
+        let router = router(Api::new(manage.clone(), engine, settings));
         let mut api = Self { store, world, manage, operator: String::new(), router };
         api.operator = api.key(None, &[Scope::Read, Scope::Emit, Scope::Manage]).await;
         api.add_tenant("acme").await;
