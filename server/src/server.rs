@@ -135,6 +135,8 @@ impl Server {
             keyring.clone(),
             metrics.clone(),
         );
+        // Before the first request: whose source is not known yet would have to come again.
+        engine.sources.refresh().await?;
         let waker = engine.clone();
         let sources = engine.sources.clone();
         let manage = Arc::new(Manage {

@@ -26,6 +26,10 @@ impl Engine {
     /// Sends on their way what was held for sources that are not paused any more, a part of it.
     pub async fn release_held(&self) -> Result<(), StoreError> {
         for _ in 0..RELEASE_STEPS {
+            // Nearly always there is nothing to write, and nobody's turn to write is to be awaited.
+            if !self.store.read_engine().await?.has_held().await? {
+                return Ok(());
+            }
             let mut tx = self.store.begin_engine().await?;
             let released = tx.release_held(RELEASE_STEP).await?;
             tx.commit().await?;

@@ -272,6 +272,15 @@ impl Tx {
         Ok(rows.into_iter().map(|(_, event, finding)| (event, finding)).collect())
     }
 
+    /// Whether any event is held for its source.
+    pub async fn has_held(&mut self) -> Result<bool, StoreError> {
+        let text = "SELECT event_id FROM snaphook.held_events ORDER BY source_id, event_id LIMIT 1";
+        let held: Option<EventId> = on!(self, text, |sql, connection| {
+            sqlx::query_scalar(sql).fetch_optional(connection).await?
+        });
+        Ok(held.is_some())
+    }
+
     /// Sends events on their way that were held for a source that is not paused any more, at most
     /// `most` of them. Gives back how many.
     pub async fn release_held(&mut self, most: i32) -> Result<i64, StoreError> {

@@ -268,6 +268,22 @@ async fn metrics_and_roles_are_where_the_settings_put_them() {
 }
 
 #[tokio::test]
+async fn a_node_takes_what_providers_post_if_that_is_its_role() {
+    on_both(async |database| {
+        for (roles, ours, api) in [("ingress", true, 404), ("api,worker", false, 401)] {
+            let (running, address) = serve(&program(database).with("SNAPHOOK_ROLES", roles));
+            let (status, answer) = get(&address, "/in/src_00000000000000000000000000");
+            assert_eq!((status, answer.is_empty()), (404, ours), "{roles}: {answer}");
+            assert_eq!(get(&address, "/v1/events").0, api, "{roles}");
+            assert_eq!(get(&address, "/readyz").0, 200, "{roles}");
+            running.signal("TERM");
+            assert_eq!(running.end().code, 0);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn secrets_survive_a_change_of_the_master_key() {
     on_both(async |database| {
         let old = program(database);

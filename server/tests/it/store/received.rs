@@ -199,6 +199,7 @@ async fn what_a_paused_source_holds_is_released_step_by_step_once_it_is_resumed(
             let held = Arrival { source: row.id, ..arrival(&format!("evt_{n}"), "", "{}") };
             assert_eq!(receive(store, held).await.finding, Finding::Held);
         }
+        assert!(store.read().await.unwrap().has_held().await.unwrap());
         assert_eq!(release(store, 9).await, 0, "as long as it is paused");
         assert_eq!(waiting(store).await, 0);
 
@@ -207,6 +208,7 @@ async fn what_a_paused_source_holds_is_released_step_by_step_once_it_is_resumed(
         assert_eq!(waiting(store).await, 3);
         assert_eq!(release(store, 3).await, 2);
         assert_eq!(waiting(store).await, 5);
+        assert!(!store.read().await.unwrap().has_held().await.unwrap());
         let shards: Vec<i16> = (0..SHARDS).collect();
         let told = store.read().await.unwrap().list_commands(&shards).await.unwrap();
         assert!(!told.is_empty(), "the owner of the lane is told");
