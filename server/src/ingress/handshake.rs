@@ -48,13 +48,16 @@ impl Ingress {
     /// What is asked before anything can be verified; `None` when nothing is.
     pub(super) async fn greet(&self, incoming: &Incoming) -> Option<Outcome> {
         let (ready, handshakes) = incoming.handshakes()?;
+        let method = incoming.head.method.as_str();
+        if handshakes.methods().all(|other| other != method) {
+            return None; // nearly always: what follows is not for nothing
+        }
         let may_keep = incoming.may_keep(ready);
         let asked = {
             let headers = pairs(&incoming.head.headers);
             let target = incoming.target();
-            let received = Received::new(&headers, &incoming.body)
-                .with_method(incoming.head.method.as_str())
-                .with_url(&target);
+            let received =
+                Received::new(&headers, &incoming.body).with_method(method).with_url(&target);
             handshakes.unverified(&received, may_keep)?
         };
         Some(self.answer(incoming, asked).await)
