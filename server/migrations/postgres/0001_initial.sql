@@ -57,7 +57,9 @@ CREATE TABLE snaphook.subscriptions (
     pattern      text      NOT NULL,
     endpoint_id  bigint    NOT NULL,
     shard        smallint  NOT NULL,
-    PRIMARY KEY (tenant, pattern, endpoint_id) INCLUDE (shard)
+    -- How its rows in the queue begin: fresh, or to be pulled.
+    queue_state  smallint  NOT NULL DEFAULT 0 CHECK (queue_state IN (0, 2)),
+    PRIMARY KEY (tenant, pattern, endpoint_id) INCLUDE (shard, queue_state)
 );
 CREATE INDEX subscriptions_endpoint ON snaphook.subscriptions (endpoint_id);
 
@@ -183,7 +185,10 @@ CREATE TABLE snaphook.queue (
     attempt      integer      NOT NULL DEFAULT 0,
     -- Attempts of this run that its ladder has counted.
     rung         integer      NOT NULL DEFAULT 0,
-    due_at       timestamptz  NOT NULL
+    -- When it may be attempted or pulled; of one that a consumer has, when its lease ends.
+    due_at       timestamptz  NOT NULL,
+    -- Since when a consumer has it, if one does.
+    claimed_at   timestamptz
 ) WITH (
     -- Rows live for milliseconds: vacuum often and by number, or dead rows pile up.
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
@@ -194,6 +199,11 @@ CREATE INDEX queue_lane ON snaphook.queue (shard, endpoint_id, due_at) WHERE sta
 -- The oldest of a lane: the next of an ordered endpoint, and what an open circuit probes with.
 CREATE INDEX queue_lane_event ON snaphook.queue (shard, endpoint_id, event_id) WHERE state = 1;
 CREATE INDEX queue_laned_event ON snaphook.queue (event_id, endpoint_id) WHERE state <> 0;
+-- What can be pulled from an endpoint, the soonest first, or the oldest of an ordered one; and what
+-- consumers have, by when their leases end.
+CREATE INDEX queue_pulled ON snaphook.queue (endpoint_id, due_at) WHERE state = 2;
+CREATE INDEX queue_pulled_event ON snaphook.queue (endpoint_id, event_id) WHERE state = 2;
+CREATE INDEX queue_claimed ON snaphook.queue (due_at) WHERE claimed_at IS NOT NULL;
 CREATE UNIQUE INDEX queue_rerun ON snaphook.queue (event_id, endpoint_id) WHERE run > 0;
 
 CREATE TABLE snaphook.attempts (

@@ -171,8 +171,8 @@ BEGIN
         (put.made, put.tenant, put.type, put.version, put.payload, put.content_type, put.key,
          put.occurred_at, put.traceparent, put.door, put.checked);
     -- No two patterns of one endpoint match the same type; its subscriptions see to that.
-    INSERT INTO snaphook.queue (event_id, endpoint_id, tenant, shard, due_at)
-    SELECT put.made, s.endpoint_id, put.tenant, s.shard, clock_timestamp()
+    INSERT INTO snaphook.queue (event_id, endpoint_id, tenant, shard, state, due_at)
+    SELECT put.made, s.endpoint_id, put.tenant, s.shard, s.queue_state, clock_timestamp()
     FROM snaphook.subscriptions s
     WHERE s.tenant = put.tenant AND s.pattern = ANY (snaphook.patterns(put.type));
     RETURN put.made;
@@ -338,8 +338,8 @@ BEGIN
            occurred[u.n], traceparents[u.n], accept_many.door, accept_many.checked
     FROM unnest(ids, firsts, tenants, types, payloads) WITH ORDINALITY u (id, first, tenant, type, payload, n)
     WHERE u.id = u.first;
-    INSERT INTO snaphook.queue (event_id, endpoint_id, tenant, shard, due_at)
-    SELECT u.id, s.endpoint_id, u.tenant, s.shard, clock_timestamp()
+    INSERT INTO snaphook.queue (event_id, endpoint_id, tenant, shard, state, due_at)
+    SELECT u.id, s.endpoint_id, u.tenant, s.shard, s.queue_state, clock_timestamp()
     FROM (
         SELECT u.id, u.tenant, snaphook.patterns(u.type) AS patterns
         FROM unnest(ids, firsts, tenants, types) u (id, first, tenant, type)

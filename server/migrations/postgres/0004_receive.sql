@@ -97,8 +97,8 @@ BEGIN
         INSERT INTO snaphook.held_events (source_id, event_id)
         SELECT u.source, u.id FROM unnest(sources, ids, findings) u (source, id, finding) WHERE u.finding = 4;
     END IF;
-    INSERT INTO snaphook.queue (event_id, endpoint_id, tenant, shard, due_at)
-    SELECT u.id, s.endpoint_id, u.tenant, s.shard, clock_timestamp()
+    INSERT INTO snaphook.queue (event_id, endpoint_id, tenant, shard, state, due_at)
+    SELECT u.id, s.endpoint_id, u.tenant, s.shard, s.queue_state, clock_timestamp()
     FROM (
         SELECT u.id, u.tenant, snaphook.patterns(u.type) AS patterns
         FROM unnest(ids, findings, tenants, types) u (id, finding, tenant, type)
@@ -143,7 +143,7 @@ BEGIN
     SELECT array_agg(gone.event_id ORDER BY gone.event_id) INTO released FROM gone;
     WITH sent AS (
         INSERT INTO snaphook.queue (event_id, endpoint_id, tenant, shard, state, due_at)
-        SELECT e.id, s.endpoint_id, e.tenant, s.shard, 1, clock_timestamp()
+        SELECT e.id, s.endpoint_id, e.tenant, s.shard, greatest(1, s.queue_state), clock_timestamp()
         FROM unnest(released) u (id) JOIN snaphook.events e ON e.id = u.id
         JOIN snaphook.subscriptions s ON s.tenant = e.tenant AND s.pattern = ANY (snaphook.patterns(e.type))
         RETURNING queue.shard, queue.endpoint_id

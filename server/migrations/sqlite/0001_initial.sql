@@ -44,6 +44,7 @@ CREATE TABLE snaphook_subscriptions (
     pattern      TEXT     NOT NULL,
     endpoint_id  INTEGER  NOT NULL,
     shard        INTEGER  NOT NULL,
+    queue_state  INTEGER  NOT NULL DEFAULT 0 CHECK (queue_state IN (0, 2)),
     -- 1 for `order.*`: the trigger has no way to list a type's prefixes, so it asks these apart.
     wild         INTEGER  NOT NULL GENERATED ALWAYS AS (pattern LIKE '%.*') STORED,
     PRIMARY KEY (tenant, pattern, endpoint_id)
@@ -149,12 +150,16 @@ CREATE TABLE snaphook_queue (
     run          INTEGER  NOT NULL DEFAULT 0,
     attempt      INTEGER  NOT NULL DEFAULT 0,
     rung         INTEGER  NOT NULL DEFAULT 0,
-    due_at       INTEGER  NOT NULL
+    due_at       INTEGER  NOT NULL,
+    claimed_at   INTEGER
 );
 CREATE INDEX snaphook_queue_fresh ON snaphook_queue (event_id, endpoint_id) WHERE state = 0;
 CREATE INDEX snaphook_queue_lane ON snaphook_queue (shard, endpoint_id, due_at) WHERE state = 1;
 CREATE INDEX snaphook_queue_lane_event ON snaphook_queue (shard, endpoint_id, event_id) WHERE state = 1;
 CREATE INDEX snaphook_queue_laned_event ON snaphook_queue (event_id, endpoint_id) WHERE state <> 0;
+CREATE INDEX snaphook_queue_pulled ON snaphook_queue (endpoint_id, due_at) WHERE state = 2;
+CREATE INDEX snaphook_queue_pulled_event ON snaphook_queue (endpoint_id, event_id) WHERE state = 2;
+CREATE INDEX snaphook_queue_claimed ON snaphook_queue (due_at) WHERE claimed_at IS NOT NULL;
 CREATE UNIQUE INDEX snaphook_queue_rerun ON snaphook_queue (event_id, endpoint_id) WHERE run > 0;
 
 CREATE TABLE snaphook_attempts (

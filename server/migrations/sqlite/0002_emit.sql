@@ -85,15 +85,15 @@ CREATE TRIGGER snaphook_accept_insert INSTEAD OF INSERT ON snaphook_accept BEGIN
     SELECT event_id, NEW.tenant, NEW.type, NEW.version, CAST(NEW.payload AS BLOB), NEW.content_type,
         NEW.key, NEW.occurred_at, NEW.traceparent, NEW.door, NEW.checked
     FROM snaphook_sequence WHERE NOT duplicate;
-    INSERT INTO snaphook_queue (event_id, endpoint_id, tenant, shard, due_at)
-    SELECT q.event_id, w.endpoint_id, NEW.tenant, w.shard,
+    INSERT INTO snaphook_queue (event_id, endpoint_id, tenant, shard, state, due_at)
+    SELECT q.event_id, w.endpoint_id, NEW.tenant, w.shard, w.queue_state,
         -- By the clock, not by the id, which is ahead of a clock that was set back.
         CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000
     FROM snaphook_sequence q JOIN (
-        SELECT s.endpoint_id, s.shard FROM snaphook_subscriptions s
+        SELECT s.endpoint_id, s.shard, s.queue_state FROM snaphook_subscriptions s
         WHERE s.tenant = NEW.tenant AND s.pattern IN (NEW.type, '*')
         UNION ALL -- no two patterns of one endpoint match the same type
-        SELECT s.endpoint_id, s.shard FROM snaphook_subscriptions s
+        SELECT s.endpoint_id, s.shard, s.queue_state FROM snaphook_subscriptions s
         WHERE s.tenant = NEW.tenant AND s.wild = 1
             AND substr(NEW.type, 1, length(s.pattern) - 1) = substr(s.pattern, 1, length(s.pattern) - 1)
     ) w

@@ -63,14 +63,14 @@ CREATE TRIGGER snaphook_receive_insert INSTEAD OF INSERT ON snaphook_receive BEG
         SELECT 1 FROM snaphook_sources s WHERE s.id = NEW.source_id AND s.state = 1 AND s.deleted_at IS NULL);
     INSERT INTO snaphook_held_events (source_id, event_id)
     SELECT NEW.source_id, v.event_id FROM snaphook_findings v WHERE v.n = NEW.n AND v.finding = 4;
-    INSERT INTO snaphook_queue (event_id, endpoint_id, tenant, shard, due_at)
-    SELECT v.event_id, w.endpoint_id, NEW.tenant, w.shard,
+    INSERT INTO snaphook_queue (event_id, endpoint_id, tenant, shard, state, due_at)
+    SELECT v.event_id, w.endpoint_id, NEW.tenant, w.shard, w.queue_state,
         CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000
     FROM snaphook_findings v JOIN (
-        SELECT s.endpoint_id, s.shard FROM snaphook_subscriptions s
+        SELECT s.endpoint_id, s.shard, s.queue_state FROM snaphook_subscriptions s
         WHERE s.tenant = NEW.tenant AND s.pattern IN (NEW.type, '*')
         UNION ALL
-        SELECT s.endpoint_id, s.shard FROM snaphook_subscriptions s
+        SELECT s.endpoint_id, s.shard, s.queue_state FROM snaphook_subscriptions s
         WHERE s.tenant = NEW.tenant AND s.wild = 1
             AND substr(NEW.type, 1, length(s.pattern) - 1) = substr(s.pattern, 1, length(s.pattern) - 1)
     ) w
@@ -80,7 +80,7 @@ END;
 -- An event that was held goes on its way: into its endpoints' lanes, whose owner is told.
 CREATE TRIGGER snaphook_held_events_delete AFTER DELETE ON snaphook_held_events BEGIN
     INSERT INTO snaphook_queue (event_id, endpoint_id, tenant, shard, state, due_at)
-    SELECT e.id, s.endpoint_id, e.tenant, s.shard, 1,
+    SELECT e.id, s.endpoint_id, e.tenant, s.shard, max(1, s.queue_state),
         CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000
     FROM snaphook_events e JOIN snaphook_subscriptions s ON s.tenant = e.tenant
     WHERE e.id = OLD.event_id AND (s.pattern IN (e.type, '*') OR (s.wild = 1

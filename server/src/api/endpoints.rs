@@ -24,6 +24,7 @@ use crate::{
     domain::{
         duration,
         endpoint::{Reach, ScheduleText, StatusText},
+        endpoint_kind::EndpointKind,
         endpoint_state::EndpointState,
         format::Format,
         id::EndpointId,
@@ -36,7 +37,7 @@ use crate::{
     store::{EndpointRow, seal::SealError},
 };
 
-/// An endpoint. All but `url` may be left out; null brings back a default.
+/// An endpoint. All but `url` may be left out, and of one of kind `queue` that too; null brings back a default.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Endpoint)]
 pub struct EndpointBody {
@@ -44,8 +45,12 @@ pub struct EndpointBody {
     id: EndpointId,
     #[schema(read_only)]
     tenant: String,
-    /// Where requests go, in the form in which it is stored, signed and connected to.
-    url: String,
+    /// `http`: deliveries are posted to its URL. `queue`: consumers pull them. Stays as it was made.
+    #[schema(value_type = String, required = false)]
+    kind: EndpointKind,
+    /// Where requests go, in the form in which it is stored, signed and connected to. Null for one
+    /// of kind `queue`.
+    url: Option<String>,
     /// For people.
     #[schema(required = false)]
     description: String,
@@ -122,7 +127,8 @@ impl Api {
         Ok(EndpointBody {
             id: row.id,
             tenant: row.tenant.to_string(),
-            url: settings.url,
+            kind: settings.kind,
+            url: Some(settings.url).filter(|url| !url.is_empty()),
             description: settings.description,
             state: row.state,
             state_reason: row.state_reason,
@@ -186,9 +192,9 @@ pub async fn create(
     Body(change): Body<Map<String, Value>>,
 ) -> Result<(StatusCode, Json<EndpointBody>), ApiError> {
     let tenant = caller.tenant(&tenant)?;
-    let (row, _, secret) = api.manage.create_endpoint(&caller.actor, &tenant, change).await?;
+    let (row, secret) = api.manage.create_endpoint(&caller.actor, &tenant, change).await?;
     let mut body = api.show_endpoint(row)?;
-    body.secret = Some(secret.text().to_owned());
+    body.secret = secret.map(|(_, secret)| secret.text().to_owned());
     Ok((StatusCode::CREATED, Json(body)))
 }
 

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     domain::{
-        event::Door,
+        event::{Door, Event},
         event_type::Pattern,
         format::{content_type_of, is_json},
         id::EventId,
@@ -89,6 +89,42 @@ impl From<EventSummary> for EventBody {
             traceparent: event.traceparent,
             data: None,
             data_base64: None,
+        }
+    }
+}
+
+impl EventBody {
+    /// An event with its data.
+    pub(super) fn whole(event: Event) -> Self {
+        let mut body = Self {
+            id: event.id,
+            created_at: event.id.created_at(),
+            door: Door::from_code(event.door),
+            tenant: event.tenant,
+            event_type: event.event_type,
+            version: event.version,
+            key: event.key,
+            occurred_at: event.occurred_at,
+            content_type: event.content_type,
+            bytes: i64::try_from(event.payload.len()).unwrap_or(i64::MAX),
+            traceparent: event.traceparent,
+            data: None,
+            data_base64: None,
+        };
+        body.put(event.payload.into());
+        body
+    }
+
+    /// Adds the payload: as it is where it is JSON, else in base64.
+    fn put(&mut self, payload: Vec<u8>) {
+        let given = self.content_type.as_deref();
+        let (json, content_type) = (is_json(given, &payload), content_type_of(given, &payload));
+        self.content_type = Some(content_type.to_owned());
+        if json {
+            let text = String::from_utf8(payload).ok();
+            self.data = text.and_then(|text| RawValue::from_string(text).ok());
+        } else {
+            self.data_base64 = Some(BASE64_STANDARD.encode(payload));
         }
     }
 }
@@ -168,15 +204,7 @@ pub async fn show(
     let event = api.find_event(&caller, &event).await?;
     let payload = api.find_payload(&event).await?;
     let mut body = EventBody::from(event);
-    let given = body.content_type.as_deref();
-    let (json, content_type) = (is_json(given, &payload), content_type_of(given, &payload));
-    body.content_type = Some(content_type.to_owned());
-    if json {
-        let text = String::from_utf8(payload).ok();
-        body.data = text.and_then(|text| RawValue::from_string(text).ok());
-    } else {
-        body.data_base64 = Some(BASE64_STANDARD.encode(payload));
-    }
+    body.put(payload);
     Ok(Json(body))
 }
 

@@ -21,6 +21,7 @@ mod extract;
 mod idempotency;
 mod listing;
 mod openapi;
+mod queues;
 mod raw_event;
 mod request_id;
 mod requests;
@@ -190,6 +191,9 @@ fn routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(deliveries::redeliver))
         .routes(routes!(deliveries::try_now))
         .routes(routes!(deliveries::cancel))
+        .routes(routes!(queues::claim))
+        .routes(routes!(queues::ack))
+        .routes(routes!(queues::nack))
         .routes(routes!(api_keys::list, api_keys::create))
         .routes(routes!(api_keys::show, api_keys::revoke))
         .routes(routes!(audit::list))

@@ -10,7 +10,7 @@ use super::{
 };
 
 /// What the operations are about, in the order in which a newcomer needs them.
-const TAGS: [(&str, &str); 9] = [
+const TAGS: [(&str, &str); 10] = [
     ("events", "What happened: handed in, listed, shown"),
     ("tenants", "Your customers, under your own ids"),
     ("endpoints", "Where events go, and which of them"),
@@ -18,6 +18,7 @@ const TAGS: [(&str, &str); 9] = [
     ("sources", "Where signed requests of providers come in, and their secrets"),
     ("event types", "What you declare: descriptions and JSON Schemas"),
     ("deliveries", "Events on their way to endpoints; dead letters are `state=dead`"),
+    ("queues", "Endpoints of kind `queue`, from which consumers pull"),
     ("keys", "Who may call this API"),
     ("system", "Health, metrics, who changed what"),
 ];

@@ -77,7 +77,8 @@ async fn post_until(
             payload: &payload,
             content_type: None,
         };
-        let parcel = Parcel { event, traceparent: None, endpoint: &endpoint, base_url: "" };
+        let parcel =
+            Parcel { event, traceparent: None, endpoint: &endpoint, base_url: "", inbound: None };
         let sent = world.send(prepare(&parcel, now)?).await;
         let status = sent.result?.status;
         anyhow::ensure!(status == 204, "the receiver answered {status}");

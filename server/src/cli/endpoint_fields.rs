@@ -8,6 +8,9 @@ use super::{exit::Failure, input};
 /// Flags of `endpoints create` and `endpoints update`.
 #[derive(Debug, clap::Args)]
 pub struct EndpointFields {
+    /// http, or queue: consumers pull from it, and it has no URL
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
     /// For people
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
@@ -20,7 +23,7 @@ pub struct EndpointFields {
     /// event, thin, standard, cloudevents, cloudevents-binary or raw
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
-    /// standard, t-v1 or sha256-hex; several with commas; sha256-hex:X-My-Header names the header
+    /// standard, t-v1, sha256-hex or source; several with commas; sha256-hex:X-My-Header names the header
     #[arg(long, value_name = "PROFILES", value_delimiter = ',')]
     signature: Option<Vec<String>>,
     /// A further header of each request, 'Name: value'; may be repeated
@@ -65,6 +68,7 @@ impl EndpointFields {
         let json = |flag: &str, text: Option<String>| {
             text.map(|text| input::json(flag, &text)).transpose()
         };
+        set("kind", self.kind.map(Value::from));
         set("description", self.description.map(Value::from));
         set("event_types", self.event_types.map(Value::from));
         set("filter", json("filter", self.filter)?);

@@ -28,6 +28,7 @@ const LIST: &[Column] = columns![
 const ONE: &[Column] = columns![
     "id",
     "tenant",
+    "kind",
     "url",
     "state",
     "state_reason",
@@ -85,9 +86,9 @@ enum Action {
     /// Create an endpoint; shows its secret
     Create {
         tenant: String,
-        /// Where requests go
-        #[arg(long)]
-        url: String,
+        /// Where requests go; not for one of kind queue
+        #[arg(long, required_unless_present = "kind")]
+        url: Option<String>,
         #[command(flatten)]
         fields: Box<EndpointFields>,
     },
@@ -155,7 +156,7 @@ pub async fn run(args: Args) -> anyhow::Result<Exit> {
             output.one(ONE, &shown)?;
         }
         Action::Create { tenant, url, fields } => {
-            let body = body(Some(url), *fields)?;
+            let body = body(url, *fields)?;
             let url = client.url(&["v1", "tenants", &tenant, "endpoints"]);
             output.one(ONE, &client.send(Method::POST, &url, &body).await?)?;
         }

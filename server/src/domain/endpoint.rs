@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use super::{
     duration,
+    endpoint_kind::{self, EndpointKind},
     event_type::Pattern,
     filter::Filter,
     final_statuses::FinalStatuses,
@@ -48,6 +49,8 @@ pub const IN_FLIGHT_MAX: u32 = 1_000;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EndpointSettings {
+    /// Whether deliveries are posted or pulled. Stays as it was made.
+    pub kind: EndpointKind,
     /// Where requests go. The stored form of `EndpointUrl` once it is saved.
     pub url: String,
     /// For people.
@@ -85,6 +88,7 @@ pub struct EndpointSettings {
 impl Default for EndpointSettings {
     fn default() -> Self {
         Self {
+            kind: EndpointKind::default(),
             url: String::new(),
             description: String::new(),
             event_types: vec!["*".to_owned()],
@@ -231,7 +235,7 @@ impl EndpointSettings {
             };
         }
         replace!(
-            url description event_types filter format signature headers timeout retry_schedule
+            kind url description event_types filter format signature headers timeout retry_schedule
             final_statuses max_in_flight rate_limit ordered reach metadata tls
         );
         Ok(())
@@ -253,8 +257,10 @@ impl EndpointSettings {
     /// Fields that have a parser of their own.
     fn parsed_problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
-        if let Err(error) = EndpointUrl::parse(&self.url) {
-            problems.push(Problem::new("url", error));
+        match (self.kind, EndpointUrl::parse(&self.url)) {
+            (EndpointKind::Http, Err(error)) => problems.push(Problem::new("url", error)),
+            (EndpointKind::Http, Ok(_)) => {}
+            (EndpointKind::Queue, _) => problems.extend(endpoint_kind::pulled_problems(self)),
         }
         problems.extend(self.pattern_problems());
         if let Err(error) = Filter::parse_setting(&self.filter) {

@@ -27,11 +27,13 @@ pub enum Scheme {
     /// `X-Hub-Signature-256: sha256=<hex>` over the body.
     #[serde(rename = "sha256-hex")]
     Sha256Hex,
+    /// What a source took is signed anew as its provider does; all else by the standard.
+    Source,
 }
 
 impl Scheme {
     /// All of them, for messages and documents.
-    pub const ALL: [Self; 3] = [Self::Standard, Self::TV1, Self::Sha256Hex];
+    pub const ALL: [Self; 4] = [Self::Standard, Self::TV1, Self::Sha256Hex, Self::Source];
 
     /// Its name in settings.
     pub const fn name(self) -> &'static str {
@@ -39,13 +41,14 @@ impl Scheme {
             Self::Standard => "standard",
             Self::TV1 => "t-v1",
             Self::Sha256Hex => "sha256-hex",
+            Self::Source => "source",
         }
     }
 
     /// The header that carries the signature unless another is named.
     pub const fn default_header(self) -> &'static str {
         match self {
-            Self::Standard => "webhook-signature",
+            Self::Standard | Self::Source => "webhook-signature",
             Self::TV1 => "x-webhook-signature",
             Self::Sha256Hex => "x-hub-signature-256",
         }
@@ -87,9 +90,14 @@ impl Profiles {
         self.0.iter().find(|profile| profile.scheme == scheme)
     }
 
+    /// Those that sign what no source took.
+    pub fn own(&self) -> impl Iterator<Item = &Profile> {
+        self.0.iter().filter(|profile| profile.scheme != Scheme::Source)
+    }
+
     /// The lower-case names of all headers that the signatures take.
     pub fn headers(&self) -> Vec<String> {
-        let mut names: Vec<_> = self.0.iter().map(Profile::header).collect();
+        let mut names: Vec<_> = self.own().map(Profile::header).collect();
         if self.get(Scheme::TV1).is_some() {
             names.push("x-webhook-id".to_owned());
         }
@@ -102,7 +110,7 @@ impl Profiles {
         if self.0.is_empty() {
             problems.push(Problem::new(
                 "signature",
-                "no request goes unsigned; name at least one of standard, t-v1, sha256-hex",
+                "no request goes unsigned; name at least one of standard, t-v1, sha256-hex, source",
             ));
         }
         for (index, profile) in self.0.iter().enumerate() {
@@ -131,6 +139,7 @@ impl Profiles {
 fn header_problem(scheme: Scheme, header: &str) -> Option<Problem> {
     let problem = match scheme {
         Scheme::Standard => Some("the header of standard is always webhook-signature".to_owned()),
+        Scheme::Source => Some("the headers of source are those of the provider".to_owned()),
         Scheme::TV1 | Scheme::Sha256Hex => name_problem(&header.to_ascii_lowercase(), &[]),
     };
     problem.map(|problem| Problem::new("signature.header", problem))
@@ -172,7 +181,7 @@ impl<'de> Deserialize<'de> for Profiles {
 /// Why a value is no profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum ProfileError {
-    #[error("{} is no signature profile; the profiles are standard, t-v1, sha256-hex", part_of(.0))]
+    #[error("{} is no signature profile; the profiles are standard, t-v1, sha256-hex, source", part_of(.0))]
     Unknown(Value),
     #[error("{} is no part of a signature profile; its parts are profile and header", shown(.0))]
     UnknownPart(String),
@@ -220,6 +229,8 @@ mod tests {
             (json!("standard"), &[Scheme::Standard][..]),
             (json!(["standard", "t-v1"]), &[Scheme::Standard, Scheme::TV1]),
             (json!({"profile": "sha256-hex", "header": "X-My-Sig"}), &[Scheme::Sha256Hex]),
+            (json!("source"), &[Scheme::Source]),
+            (json!(["standard", "source"]), &[Scheme::Standard, Scheme::Source]),
             (
                 json!(["t-v1", {"profile": "sha256-hex", "header": "X-My-Sig"}]),
                 &[Scheme::TV1, Scheme::Sha256Hex],
@@ -237,7 +248,7 @@ mod tests {
         for (written, expected) in [
             (json!("hmac"), "\"hmac\" is no signature profile"),
             (json!(5), "5 is no signature profile"),
-            (json!({"header": "X"}), "the profiles are standard, t-v1, sha256-hex"),
+            (json!({"header": "X"}), "the profiles are standard, t-v1, sha256-hex, source"),
             (json!({"profile": "t-v1", "name": "X"}), "\"name\" is no part"),
             (json!({"profile": "t-v1", "header": 5}), "not 5"),
         ] {
@@ -253,6 +264,7 @@ mod tests {
             (json!([]), "no request goes unsigned"),
             (json!(["t-v1", "t-v1"]), "t-v1 is given twice"),
             (json!([{"profile": "standard", "header": "X"}]), "always webhook-signature"),
+            (json!([{"profile": "source", "header": "X"}]), "those of the provider"),
             (json!([{"profile": "t-v1", "header": "Host"}]), "host cannot be set"),
             (json!([{"profile": "t-v1", "header": "a b"}]), "letters, digits and hyphens"),
             (

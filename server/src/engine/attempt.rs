@@ -10,7 +10,7 @@ use super::{
     detail::Detail,
     first::Check,
     live::LiveEndpoint,
-    prepare::{Parcel, prepare},
+    prepare::{Parcel, PassedOn, prepare},
 };
 use crate::{
     domain::{
@@ -126,8 +126,16 @@ impl Engine {
             let gone = "the event's payload is not there any more".to_owned();
             return failed(Plain::InvalidRequest, gone, Duration::ZERO);
         };
+        // Held while it signs: the source may change meanwhile.
+        let source = event.inbound.as_ref().and_then(|inbound| self.sources.get(inbound.source));
         let request = match &job.endpoint.ready {
             Ok(endpoint) => {
+                let signer = source.as_ref().and_then(|source| source.ready.as_ref().ok());
+                let inbound = event.inbound.as_ref().map(|inbound| PassedOn {
+                    headers: &inbound.headers,
+                    key: event.key.as_deref().unwrap_or_default(),
+                    signer: signer.and_then(|ready| ready.verifier(now)),
+                });
                 let parcel = Parcel {
                     event: EventView {
                         id: event.id,
@@ -141,6 +149,7 @@ impl Engine {
                     traceparent: event.traceparent.as_deref(),
                     endpoint,
                     base_url: &self.settings.base_url,
+                    inbound,
                 };
                 prepare(&parcel, now).map_err(|error| (Plain::InvalidRequest, error.to_string()))
             }

@@ -68,6 +68,12 @@ impl Engine {
         Ok(completion)
     }
 
+    /// Counts and logs what was written elsewhere.
+    pub(super) fn recorded(&self, finished: &Finished) {
+        self.count_ending(finished);
+        log(finished);
+    }
+
     fn count_ending(&self, finished: &Finished) {
         let state = match finished.mark {
             Mark::Delivered => State::Delivered,

@@ -5,12 +5,7 @@ use std::sync::Arc;
 
 use super::{Engine, attempt::Job};
 use crate::{
-    domain::{
-        attempt::Mark,
-        declared::{self, Asked, Declared},
-        delivery::Cause,
-        event::{Event, TEST_EVENT_TYPE},
-    },
+    domain::{attempt::Mark, declared::Declared, delivery::Cause, event::Event, first_check},
     store::{StoreError, Tx},
 };
 
@@ -45,24 +40,9 @@ pub fn judge(job: &Job, strict: bool) -> Option<(Mark, Option<Cause>, String)> {
     if job.row.attempt > 0 {
         return None;
     }
-    let event = job.event.as_ref()?;
-    // A test asks whether requests arrive, not whether the endpoint wants them.
-    if let Some(filter) = &job.endpoint.filter
-        && event.event_type != TEST_EVENT_TYPE
-        && !filter.matches_bytes(&event.payload)
-    {
-        return Some((Mark::Filtered, None, String::new()));
-    }
-    let Check::Against(declared) = &job.check else { return None };
-    let asked = Asked {
-        event_type: &event.event_type,
-        version: event.version.as_deref(),
-        payload: &event.payload,
+    let declared = match &job.check {
+        Check::None => None,
+        Check::Against(declared) => Some(declared.as_deref()),
     };
-    let problems = declared::problems(strict, declared.as_deref(), asked);
-    if problems.is_empty() {
-        return None;
-    }
-    let words: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    Some((Mark::Dead, Some(Cause::Invalid), words.join("; ")))
+    first_check::judge(job.event.as_ref()?, job.endpoint.filter.as_ref(), declared, strict)
 }

@@ -23,6 +23,7 @@ mod owner;
 pub mod prepare;
 mod prune;
 pub mod published;
+mod pulls;
 pub mod scans;
 mod settings;
 pub mod sources;

@@ -3,16 +3,22 @@
 //!
 //! Secrets are chosen here, at the moment of sending, by their own end times, so that a rotation
 //! needs nobody to act when its overlap is over.
+//!
+//! What a source took goes on as it came: that is `passed_on`.
+
+mod passed_on;
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
-use snaphook_signature::{Secret, SignError, sign_sha256_hex, sign_standard, sign_t_v1};
+use snaphook_signature::{Secret, SignError, Verifier, sign_sha256_hex, sign_standard, sign_t_v1};
 
 use crate::{
     domain::{
         endpoint::{EndpointSettings, Reach},
         format::{EventView, Format, render},
+        forwarded::ForwardedHeaders,
         id::SecretId,
         own_headers::name_problem,
         profile::{Profiles, Scheme},
@@ -35,6 +41,26 @@ pub struct Parcel<'a> {
     pub endpoint: &'a ReadyEndpoint,
     /// The operator's public URL, for the format `thin`.
     pub base_url: &'a str,
+    /// Of an event that a source took: it goes on as it came.
+    pub inbound: Option<PassedOn<'a>>,
+}
+
+/// What is passed on with an event that a source took.
+#[derive(Clone, Copy)]
+pub struct PassedOn<'a> {
+    /// The headers that it came with.
+    pub headers: &'a ForwardedHeaders,
+    /// The provider's id of the event; empty if there is none.
+    pub key: &'a str,
+    /// Signs as the provider does, where the source has a secret.
+    pub signer: Option<&'a Verifier>,
+}
+
+/// Its secrets are no one's to see.
+impl std::fmt::Debug for PassedOn<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PassedOn").field("key", &self.key).finish_non_exhaustive()
+    }
 }
 
 /// What requests to one endpoint are made of: built once for each version of its settings, used
@@ -111,6 +137,19 @@ impl ReadyEndpoint {
         self.timeout
     }
 
+    fn request(&self, headers: HeaderMap, body: Bytes) -> Request {
+        Request {
+            method: Method::POST,
+            url: Arc::clone(&self.url),
+            headers,
+            body,
+            answer_bytes: None,
+            timeout: self.timeout,
+            internal: self.internal,
+            tls: self.tls.clone(),
+        }
+    }
+
     /// The secrets that sign at `now`, the newest first.
     fn live(&self, now: Timestamp) -> impl Iterator<Item = &Secret> + Clone {
         let live = move |secret: &&EndpointSecret| secret.expires_at.is_none_or(|end| now < end);
@@ -121,6 +160,9 @@ impl ReadyEndpoint {
 /// Makes the request of one attempt.
 pub fn prepare(parcel: &Parcel<'_>, now: Timestamp) -> Result<Request, PrepareError> {
     let endpoint = parcel.endpoint;
+    if let Some(inbound) = &parcel.inbound {
+        return passed_on::prepare(parcel, inbound, now);
+    }
     let rendered = render(endpoint.format, &parcel.event, parcel.base_url);
     let mut headers = endpoint.headers.clone();
     // Ours come last and replace: no stored header can take their place.
@@ -136,16 +178,7 @@ pub fn prepare(parcel: &Parcel<'_>, now: Timestamp) -> Result<Request, PrepareEr
     headers.insert("webhook-id", sendable("webhook-id", &id)?);
     headers.insert("webhook-timestamp", HeaderValue::from(now.seconds()));
     sign(&mut headers, endpoint, &id, &rendered.body, now)?;
-    Ok(Request {
-        method: Method::POST,
-        url: Arc::clone(&endpoint.url),
-        headers,
-        body: rendered.body,
-        answer_bytes: None,
-        timeout: endpoint.timeout,
-        internal: endpoint.internal,
-        tls: endpoint.tls.clone(),
-    })
+    Ok(endpoint.request(headers, rendered.body))
 }
 
 /// Adds one header for each profile; every live secret signs in each that has room for it.
@@ -157,9 +190,11 @@ fn sign(
     now: Timestamp,
 ) -> Result<(), PrepareError> {
     let (seconds, live) = (now.seconds(), endpoint.live(now));
-    for profile in &endpoint.signature.0 {
+    let standard = Profiles::default();
+    let own = endpoint.signature.own().next().map_or(&standard, |_| &endpoint.signature);
+    for profile in own.own() {
         let value = match profile.scheme {
-            Scheme::Standard => sign_standard(id, seconds, body, live.clone())?,
+            Scheme::Standard | Scheme::Source => sign_standard(id, seconds, body, live.clone())?,
             Scheme::TV1 => {
                 headers.insert("x-webhook-id", sendable("x-webhook-id", id)?);
                 sign_t_v1(seconds, body, live.clone())?

@@ -169,6 +169,7 @@ impl Run {
             self.timetable.sample.done(now);
             if self.owner.owns(0) {
                 self.sampled = Some(self.engine.sample(self.sampled).await?);
+                self.engine.end_leases().await?;
             }
         }
         if self.timetable.upkeep.is_due(now) {

@@ -29,10 +29,10 @@ impl Manage {
             run: run + 1,
             attempt,
             rung: 0,
-            due_at: self.now(),
+            due_at: self.due_now(&mut tx, endpoint.settings.kind).await?,
         };
         if tx.lock_row(endpoint.shard, id.event, id.endpoint).await?.is_some()
-            || !tx.add_run(&row).await?
+            || !tx.add_run(&row, endpoint.settings.kind).await?
         {
             return Err(waiting(id, "redeliver"));
         }
@@ -50,9 +50,9 @@ impl Manage {
         let endpoint = self.endpoint_of(&mut tx, tenant, id).await?;
         let found = tx.lock_row(endpoint.shard, id.event, id.endpoint).await?;
         let mut row = found.ok_or_else(|| ended(id, "try-now"))?;
-        row.due_at = row.due_at.min(self.now());
+        row.due_at = row.due_at.min(self.due_now(&mut tx, endpoint.settings.kind).await?);
         if !tx.set_due(&row).await? {
-            return Err(ended(id, "try-now"));
+            return Err(claimed(id));
         }
         self.tell(tx, actor, "delivery.try_now", &endpoint, id, CommandKind::Look).await
     }
@@ -117,6 +117,14 @@ fn waiting(id: DeliveryId, verb: &str) -> ManageError {
     ManageError::conflict(
         "delivery_waiting",
         format!("delivery {id} has not ended: there is nothing to {verb}; use try-now"),
+    )
+}
+
+/// The row is locked: nothing but a claim can be in the way.
+fn claimed(id: DeliveryId) -> ManageError {
+    ManageError::conflict(
+        "delivery_claimed",
+        format!("a consumer has delivery {id}; it is due again when its lease ends"),
     )
 }
 

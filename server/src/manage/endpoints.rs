@@ -10,6 +10,7 @@ use super::{Deed, Manage, ManageError, new_id, secrets::checked_secret, tenants:
 use crate::{
     domain::{
         endpoint::{EndpointSettings, Private, Reach},
+        endpoint_kind::EndpointKind,
         endpoint_state::EndpointState,
         health::Health,
         id::{EndpointId, EventId},
@@ -27,20 +28,29 @@ use crate::{
 };
 
 impl Manage {
-    /// Makes an endpoint with one secret for HMAC: the one in `change.secret`, or a new one.
+    /// Makes an endpoint with one secret for HMAC: the one in `change.secret`, or a new one; none
+    /// for one that is pulled, to which nothing is signed.
     pub async fn create_endpoint(
         &self,
         actor: &Actor,
         tenant: &TenantId,
         mut change: Map<String, Value>,
-    ) -> Result<(EndpointRow, SecretRow, Secret), ManageError> {
+    ) -> Result<(EndpointRow, Option<(SecretRow, Secret)>), ManageError> {
         let secret = given_secret(change.remove("secret"));
         let mut settings = EndpointSettings::default();
         let mut problems = settings.apply(&change);
         problems.extend(secret.as_ref().err().cloned());
+        if let (EndpointKind::Queue, Ok(Some(_))) = (settings.kind, &secret) {
+            problems
+                .push(Problem::new("secret", "an endpoint of kind queue has none; leave it out"));
+        }
         self.check(&mut settings, &mut problems);
         refuse(problems)?;
-        let secret = secret.ok().flatten().unwrap_or_else(|| self.new_hmac());
+        let secret = secret.ok().flatten();
+        let secret = match settings.kind {
+            EndpointKind::Http => Some(secret.unwrap_or_else(|| self.new_hmac())),
+            EndpointKind::Queue => None,
+        };
         if settings.reach == Reach::Internal {
             may_reach_inside(actor)?;
         }
@@ -62,19 +72,21 @@ impl Manage {
             updated_at: now,
             deleted_at: None,
         };
-        let secret_row = self.secret_row(tenant, id, &secret);
+        let secret = secret.map(|secret| (self.secret_row(tenant, id, &secret), secret));
         let mut tx = self.store.begin().await?;
         tx.lock_configuration().await?;
         refuse_too_many(&mut tx, tenant).await?;
         tx.add_endpoint(&mut row).await?;
-        tx.add_secret(&secret_row).await?;
+        if let Some((row, _)) = &secret {
+            tx.add_secret(row).await?;
+        }
         Deed::new(actor, "endpoint.create", &id)
             .of(tenant)
             .with("url", row.settings.url.as_str())
             .write(&mut tx, &*self.world)
             .await?;
         tx.commit().await?;
-        Ok((row, secret_row, secret))
+        Ok((row, secret))
     }
 
     /// Changes the settings that are named.
@@ -92,6 +104,10 @@ impl Manage {
         let before = (row.settings.reach, row.settings.url.clone());
         let mut settings = self.open_settings(&row)?;
         let mut problems = settings.apply(change);
+        if settings.kind != row.settings.kind {
+            problems.push(Problem::new("kind", "it stays as it was made; create another endpoint"));
+            settings.kind = row.settings.kind;
+        }
         self.check(&mut settings, &mut problems);
         refuse(problems)?;
         if settings.reach == Reach::Internal && before != (settings.reach, settings.url.clone()) {
@@ -188,6 +204,10 @@ impl Manage {
     /// is named for that alone: what stands in its place is not the caller's.
     fn check(&self, settings: &mut EndpointSettings, problems: &mut Vec<Problem>) {
         let mut more = settings.validate();
+        if settings.kind == EndpointKind::Queue {
+            problems.extend(more);
+            return;
+        }
         let internal = settings.reach == Reach::Internal;
         match EndpointUrl::parse(&settings.url) {
             Ok(url) => {

@@ -11,6 +11,7 @@ pub mod endpoints;
 pub mod event_types;
 mod file_sources;
 mod owner;
+pub mod queues;
 pub mod requests;
 pub mod reseal;
 pub mod secrets;
@@ -31,7 +32,10 @@ use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
 use crate::{
-    domain::{id::id_at, problem::Problem, scope::Actor, tenant::TenantId, time::Timestamp},
+    domain::{
+        endpoint_kind::EndpointKind, id::id_at, problem::Problem, scope::Actor, tenant::TenantId,
+        time::Timestamp,
+    },
     store::{
         Store, StoreError, Tx,
         audit::AuditRow,
@@ -157,6 +161,15 @@ impl<'a> Deed<'a> {
 impl Manage {
     fn now(&self) -> Timestamp {
         self.world.now()
+    }
+
+    /// When what is asked for now is due, by the clock of those who will look: the database's for
+    /// consumers, who may ask any node.
+    async fn due_now(&self, tx: &mut Tx, kind: EndpointKind) -> Result<Timestamp, StoreError> {
+        match kind {
+            EndpointKind::Http => Ok(self.now()),
+            EndpointKind::Queue => tx.clock().await,
+        }
     }
 }
 

@@ -51,7 +51,9 @@ impl Manage {
                 checked: true,
             })
             .await?;
-        tx.direct_event(accepted.event, tenant, id, self.now()).await?;
+        let kind = endpoint.settings.kind;
+        let due = self.due_now(&mut tx, kind).await?;
+        tx.direct_event(accepted.event, tenant, id, kind, due).await?;
         let delivery = DeliveryId { event: accepted.event, endpoint: id };
         Deed::new(actor, "endpoint.test", &id)
             .of(tenant)

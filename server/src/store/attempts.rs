@@ -4,6 +4,7 @@ use super::{StoreError, Tx, on};
 use crate::domain::{
     attempt::Mark,
     delivery::Cause,
+    endpoint_kind::EndpointKind,
     id::{DeliveryId, EndpointId, EventId},
     shard::shard_of,
     tenant::TenantId,
@@ -131,15 +132,22 @@ impl Tx {
         event: EventId,
         tenant: &TenantId,
         endpoint: EndpointId,
+        kind: EndpointKind,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let text = "DELETE FROM snaphook.queue
-             WHERE state = 0 AND shard IN (SELECT id FROM snaphook.shards) AND event_id = $1";
-        on!(self, text, |sql, connection| {
-            sqlx::query(sql).bind(event).execute(connection).await.map(drop)
-        })?;
-        let text = "INSERT INTO snaphook.queue (event_id, endpoint_id, tenant, shard, due_at)
-             VALUES ($1, $2, $3, $4, $5)";
+        for text in [
+            "DELETE FROM snaphook.queue
+             WHERE state = 0 AND shard IN (SELECT id FROM snaphook.shards) AND event_id = $1",
+            "DELETE FROM snaphook.queue
+             WHERE state <> 0 AND event_id = $1",
+        ] {
+            on!(self, text, |sql, connection| {
+                sqlx::query(sql).bind(event).execute(connection).await.map(drop)
+            })?;
+        }
+        let text =
+            "INSERT INTO snaphook.queue (event_id, endpoint_id, tenant, shard, due_at, state)
+             VALUES ($1, $2, $3, $4, $5, $6)";
         on!(self, text, |sql, connection| {
             sqlx::query(sql)
                 .bind(event)
@@ -147,6 +155,7 @@ impl Tx {
                 .bind(tenant.as_str())
                 .bind(shard_of(endpoint))
                 .bind(now)
+                .bind(kind.queue_state())
                 .execute(connection)
                 .await
                 .map(drop)

@@ -3,7 +3,10 @@
 //! already when it is read; losing one costs time, never truth.
 
 use super::{Db, Dialect, Row, StoreError, Tx, on, row::columns_of_row};
-use crate::domain::id::{EndpointId, EventId};
+use crate::domain::{
+    endpoint_kind::EndpointKind,
+    id::{EndpointId, EventId},
+};
 
 coded! {
     /// What the owner is told.
@@ -147,16 +150,21 @@ impl Tx {
         Ok(None)
     }
 
-    /// Puts a delivery into its lane with another due time: an attempt now, or a new run.
+    /// Puts a delivery into its lane with another due time: an attempt now, or a new run. Not one
+    /// that a consumer has.
     pub async fn set_due(&mut self, row: &Row) -> Result<bool, StoreError> {
         let text = match self.dialect() {
             Dialect::Postgres => {
-                "UPDATE snaphook.queue SET state = 1, due_at = $2
-                 WHERE ctid = $1 AND event_id = $3 AND endpoint_id = $4 AND attempt = $5"
+                "UPDATE snaphook.queue
+                 SET state = CASE state WHEN 2 THEN 2 ELSE 1 END, due_at = $2
+                 WHERE ctid = $1 AND event_id = $3 AND endpoint_id = $4 AND attempt = $5
+                     AND claimed_at IS NULL"
             }
             Dialect::Sqlite => {
-                "UPDATE snaphook.queue SET state = 1, due_at = $2
-                 WHERE slot = $1 AND event_id = $3 AND endpoint_id = $4 AND attempt = $5"
+                "UPDATE snaphook.queue
+                 SET state = CASE state WHEN 2 THEN 2 ELSE 1 END, due_at = $2
+                 WHERE slot = $1 AND event_id = $3 AND endpoint_id = $4 AND attempt = $5
+                     AND claimed_at IS NULL"
             }
         };
         let done = on!(self, text, |sql, connection| {
@@ -173,12 +181,13 @@ impl Tx {
         Ok(done == 1)
     }
 
-    /// Puts a delivery that has ended back into its lane, as a new run. False when it is in the
-    /// queue already.
-    pub async fn add_run(&mut self, row: &Row) -> Result<bool, StoreError> {
+    /// Puts a delivery that has ended back into its lane, or where it is pulled from, as a new run.
+    /// False when it is in the queue already.
+    pub async fn add_run(&mut self, row: &Row, kind: EndpointKind) -> Result<bool, StoreError> {
+        let state = if kind == EndpointKind::Queue { kind.queue_state() } else { 1 };
         let text = "INSERT INTO snaphook.queue
                 (event_id, endpoint_id, tenant, shard, state, run, attempt, rung, due_at)
-             VALUES ($1, $2, $3, $4, 1, $5, $6, 0, $7)
+             VALUES ($1, $2, $3, $4, $8, $5, $6, 0, $7)
              ON CONFLICT DO NOTHING";
         let done = on!(self, text, |sql, connection| {
             sqlx::query(sql)
@@ -189,6 +198,7 @@ impl Tx {
                 .bind(row.run)
                 .bind(row.attempt)
                 .bind(row.due_at)
+                .bind(state)
                 .execute(connection)
                 .await?
                 .rows_affected()

@@ -15,6 +15,9 @@ const STEP_OF: &str = "(SELECT slot FROM (SELECT {slot} AS slot FROM snaphook.qu
      UNION ALL
      SELECT slot FROM (SELECT {slot} AS slot FROM snaphook.queue
          WHERE shard = $1 AND endpoint_id = $2 AND state = 0 ORDER BY event_id LIMIT $4) fresh
+     UNION ALL
+     SELECT slot FROM (SELECT {slot} AS slot FROM snaphook.queue
+         WHERE endpoint_id = $2 AND state = 2 ORDER BY due_at LIMIT $4) pulled
      LIMIT $4)";
 
 impl Tx {

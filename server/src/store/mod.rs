@@ -32,6 +32,7 @@ mod held;
 pub mod idempotency;
 mod migrate;
 pub mod page;
+pub mod pulls;
 mod queue;
 pub mod received;
 pub mod requests;

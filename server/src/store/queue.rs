@@ -301,7 +301,7 @@ impl Tx {
                     // same. With LIMIT the ids stay outside, and only the primary key has the order.
                     // The bounds leave out other days once for all ids: half the time is theirs.
                     "SELECT e.id, e.tenant, e.type, e.version, e.payload, e.content_type, e.occurred_at,
-                            e.traceparent, e.checked
+                            e.traceparent, e.checked, e.key, e.door, e.source_id, e.source_type, e.source_headers
                      FROM unnest($1::int8[]) u (id)
                      CROSS JOIN LATERAL (
                          SELECT * FROM snaphook.events
@@ -316,7 +316,8 @@ impl Tx {
             }
             Db::Sqlite(connection) => {
                 sqlx::query_as(
-                    "SELECT id, tenant, type, version, payload, content_type, occurred_at, traceparent, checked
+                    "SELECT id, tenant, type, version, payload, content_type, occurred_at, traceparent, checked,
+                            key, door, source_id, source_type, source_headers
                      FROM snaphook_events WHERE id IN (SELECT value FROM json_each($1))",
                 )
                 .bind(serde_json::json!(ids.iter().map(|id| id.0).collect::<Vec<_>>()).to_string())

@@ -10,8 +10,9 @@ use sqlx::{
 };
 
 use crate::domain::{
-    event::Event,
-    id::{EndpointId, EventId},
+    event::{Event, Inbound},
+    forwarded::ForwardedHeaders,
+    id::{EndpointId, EventId, SourceId},
     time::Timestamp,
 };
 
@@ -86,7 +87,8 @@ where
 }
 
 /// An event as the engine reads it, from the columns `id, tenant, type, version, payload,
-/// content_type, occurred_at, traceparent, checked`.
+/// content_type, occurred_at, traceparent, checked, key, door, source_id, source_type,
+/// source_headers`.
 pub(super) struct EventRow(pub Event);
 
 impl<'r, R> FromRow<'r, R> for EventRow
@@ -98,10 +100,22 @@ where
     String: Decode<'r, R::Database>,
     Option<String>: Decode<'r, R::Database>,
     Vec<u8>: Decode<'r, R::Database>,
+    Option<Vec<u8>>: Decode<'r, R::Database>,
+    Option<SourceId>: Decode<'r, R::Database>,
+    i16: Decode<'r, R::Database>,
     bool: Decode<'r, R::Database>,
 {
     fn from_row(row: &'r R) -> Result<Self, sqlx::Error> {
         let payload: Vec<u8> = row.try_get_unchecked(4)?;
+        let source: Option<SourceId> = row.try_get_unchecked(11)?;
+        let inbound = match source {
+            None => None,
+            Some(source) => {
+                let headers: Option<Vec<u8>> = row.try_get_unchecked(13)?;
+                let headers = ForwardedHeaders::from_bytes(&headers.unwrap_or_default());
+                Some(Inbound { source, source_type: row.try_get_unchecked(12)?, headers })
+            }
+        };
         Ok(Self(Event {
             id: row.try_get_unchecked(0)?,
             tenant: row.try_get_unchecked(1)?,
@@ -112,6 +126,9 @@ where
             occurred_at: row.try_get_unchecked(6)?,
             traceparent: row.try_get_unchecked(7)?,
             checked: row.try_get_unchecked(8)?,
+            key: row.try_get_unchecked(9)?,
+            door: row.try_get_unchecked(10)?,
+            inbound,
         }))
     }
 }

@@ -20,13 +20,14 @@ impl Tx {
         for pattern in widest(&endpoint.settings.event_types) {
             on!(
                 self,
-                "INSERT INTO snaphook.subscriptions (tenant, pattern, endpoint_id, shard)
-                 VALUES ($1, $2, $3, $4)",
+                "INSERT INTO snaphook.subscriptions (tenant, pattern, endpoint_id, shard, queue_state)
+                 VALUES ($1, $2, $3, $4, $5)",
                 |sql, connection| sqlx::query(sql)
                     .bind(endpoint.tenant.as_str())
                     .bind(pattern)
                     .bind(endpoint.id)
                     .bind(endpoint.shard)
+                    .bind(endpoint.settings.kind.queue_state())
                     .execute(connection)
                     .await
                     .map(drop)

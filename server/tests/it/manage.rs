@@ -48,7 +48,7 @@ async fn seal(manage: &Manage) -> (EndpointRow, SecretRow) {
     });
     let settings = settings.as_object().unwrap().clone();
     manage.create_source(&actor, &acme, settings).await.unwrap();
-    (made.0, made.1)
+    (made.0, made.1.unwrap().0)
 }
 
 #[tokio::test]

@@ -51,6 +51,7 @@ fn sent(fields: &Value, secrets: Vec<EndpointSecret>, now: Timestamp) -> Recorde
         traceparent: None,
         endpoint: &endpoint,
         base_url: "https://hooks.example.com",
+        inbound: None,
     };
     let request = prepare(&parcel, now).unwrap();
     let headers = request.headers.iter();

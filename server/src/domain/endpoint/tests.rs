@@ -11,6 +11,7 @@ fn settings(fields: &Value) -> EndpointSettings {
 
 fn full() -> Value {
     json!({
+        "kind": "http",
         "url": "https://hooks.example.com/in",
         "description": "billing",
         "event_types": ["order.*", "invoice.paid"],
@@ -46,7 +47,7 @@ fn every_bad_field_is_named_at_once() {
     let change = json!({
         "url": 5, "format": "xml", "signature": "md5", "timeout": 15, "retry_schedule": ["5"],
         "final_statuses": [true], "max_in_flight": -1, "rate_limit": "fast", "ordered": "yes",
-        "reach": "everywhere", "headers": ["X-A"], "tls": {"cert": "x"}, "destination": "x",
+        "reach": "everywhere", "headers": ["X-A"], "tls": {"cert": "x"}, "destination": "x", "kind": "mail",
     });
 
     let problems = EndpointSettings::default().apply(change.as_object().unwrap());
@@ -68,6 +69,7 @@ fn every_bad_field_is_named_at_once() {
         ("format", "cloudevents-binary"),
         ("rate_limit", "50/s"),
         ("destination", "url description"),
+        ("kind", "queue"),
     ] {
         let problem = problems.iter().find(|problem| problem.field == field).unwrap();
         assert!(problem.problem.contains(remedy), "{problem}");

@@ -9,6 +9,8 @@ use crate::domain::{
     own_headers::OwnHeaders,
 };
 
+mod inbound;
+
 const NOW: Timestamp = Timestamp::from_seconds(1_796_042_096);
 
 fn secret(seed: u8, age: u64, expires_at: Option<Timestamp>) -> EndpointSecret {
@@ -46,6 +48,7 @@ fn parcel<'a>(endpoint: &'a ReadyEndpoint, payload: &'a Bytes) -> Parcel<'a> {
         traceparent: None,
         endpoint,
         base_url: "https://hooks.example.com",
+        inbound: None,
     }
 }
 

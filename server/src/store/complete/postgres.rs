@@ -176,7 +176,8 @@ const SETTLE: &str = concat!(
         AND q.run = u.run AND q.attempt = u.attempt AND u.outcome <> 0
     RETURNING u.*
 ), again AS (
-    UPDATE snaphook.queue q SET state = 1, attempt = u.attempt + 1, rung = u.rung, due_at = u.due_at
+    UPDATE snaphook.queue q SET state = CASE q.state WHEN 2 THEN 2 ELSE 1 END,
+        attempt = u.attempt + 1, rung = u.rung, due_at = u.due_at, claimed_at = NULL
     FROM u
     WHERE q.ctid = u.slot AND q.event_id = u.event_id AND q.endpoint_id = u.endpoint_id
         AND q.run = u.run AND q.attempt = u.attempt AND u.outcome = 0

@@ -95,7 +95,8 @@ const SQLITE_DELETE: &str =
     "DELETE FROM snaphook_queue WHERE slot IN (SELECT value->>0 FROM json_each($1))";
 
 const SQLITE_RETRY: &str = "UPDATE snaphook_queue
-    SET state = 1, attempt = j.value->>1, rung = j.value->>2, due_at = j.value->>3
+    SET state = CASE state WHEN 2 THEN 2 ELSE 1 END, claimed_at = NULL,
+        attempt = j.value->>1, rung = j.value->>2, due_at = j.value->>3
     FROM json_each($1) j WHERE slot = j.value->>0";
 
 const SQLITE_BURY: &str =

@@ -13,7 +13,7 @@ use snaphook::{
 use crate::support::{databases::on_both, pipeline::Pipeline, simulated::Reply::Status};
 
 /// Declares `name`, with a schema for events that name no version.
-async fn declare(p: &Pipeline, name: &str, schema: Value) {
+pub async fn declare(p: &Pipeline, name: &str, schema: Value) {
     let name = EventType::parse(name).unwrap();
     let schemas = Some(BTreeMap::from([(String::new(), schema)]));
     let change = EventTypeChange { schemas, ..EventTypeChange::default() };

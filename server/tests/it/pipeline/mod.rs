@@ -15,6 +15,7 @@ mod lost_lease;
 mod ordered;
 mod outcomes;
 mod poison;
+mod pulled;
 mod rates;
 mod retry_days;
 mod settings;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use snaphook::{
-    domain::time::Timestamp,
+    domain::{endpoint_kind::EndpointKind, time::Timestamp},
     store::{CommandKind, Row, Store},
 };
 
@@ -72,7 +72,7 @@ async fn a_second_redelivery_of_the_same_delivery_makes_no_second_row() {
         let again = Row { run: 1, attempt: 8, due_at: Timestamp(NOW.0), ..row.clone() };
         for expected in [true, false] {
             let mut tx = store.begin().await.unwrap();
-            assert_eq!(tx.add_run(&again).await.unwrap(), expected);
+            assert_eq!(tx.add_run(&again, EndpointKind::Http).await.unwrap(), expected);
             tx.commit().await.unwrap();
         }
         let waiting = lane(store, &row).await;

@@ -6,6 +6,7 @@ use snaphook::{
     domain::{
         attempt::Mark,
         delivery::Cause,
+        endpoint_kind::EndpointKind,
         endpoint_state::EndpointState,
         id::{DeliveryId, EndpointId, EventId},
     },
@@ -75,7 +76,7 @@ async fn a_redelivery_waits_again_and_its_end_counts() {
         let last = tx.find_last_attempt(id_of(&row)).await.unwrap();
         assert_eq!(last, Some((1, 0)));
         let again = Row { run: 1, attempt: 1, ..row.clone() };
-        assert!(tx.add_run(&again).await.unwrap());
+        assert!(tx.add_run(&again, EndpointKind::Http).await.unwrap());
         tx.commit().await.unwrap();
         assert_eq!(standing(store, id_of(&row)).await.unwrap().0, Standing::Pending);
 
@@ -164,7 +165,7 @@ async fn a_directed_event_goes_to_one_endpoint_alone() {
         let target = add_endpoint(store, "acme", 2, &["order.paid"]).await;
         let mut tx = store.begin().await.unwrap();
         let event = tx.accept(&new_event("acme", "snaphook.test")).await.unwrap().event;
-        tx.direct_event(event, &tenant("acme"), target.id, NOW).await.unwrap();
+        tx.direct_event(event, &tenant("acme"), target.id, EndpointKind::Http, NOW).await.unwrap();
         tx.commit().await.unwrap();
 
         let rows: Vec<(EventId, EndpointId)> =

@@ -15,6 +15,7 @@ mod grants;
 mod health;
 mod idempotency;
 mod plans;
+mod pulls;
 mod queue;
 pub mod received;
 pub mod requests;

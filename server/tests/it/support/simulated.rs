@@ -150,7 +150,9 @@ impl Simulated {
         self.seen.lock().unwrap().push(request.clone());
         let reply = (self.answer)(&url, count);
         if matches!(reply, Reply::Status(200..300)) {
-            let id = request.headers.get("webhook-id").map_or("", |id| id.to_str().unwrap());
+            // What a source took has our id under a name that no provider has.
+            let ids = ["snaphook-id", "webhook-id"].map(|name| request.headers.get(name));
+            let id = ids.into_iter().flatten().next().map_or("", |id| id.to_str().unwrap());
             let id = id.to_owned();
             self.pleased.lock().unwrap().insert((url, id));
         }

@@ -11,6 +11,7 @@ mod event_types;
 mod events;
 mod idempotency;
 mod odd_input;
+mod queues;
 mod refusals;
 pub mod requests;
 mod secrets;

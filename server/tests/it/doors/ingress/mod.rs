@@ -3,6 +3,7 @@
 
 mod answers;
 mod crash_sweep;
+mod forwarded;
 mod handshakes;
 mod kept;
 mod seen_elsewhere;
