@@ -74,6 +74,62 @@ pub struct Question {
     pub now: i64,
 }
 
+/// A request that a provider is to sign.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// With whose library.
+    pub library: Library,
+    /// The provider's secret.
+    pub secret: String,
+    /// The event's id, where that is in a header.
+    pub id: String,
+    /// The provider's clock, in unix seconds.
+    pub now: i64,
+    /// The raw bytes.
+    pub body: Vec<u8>,
+}
+
+/// The headers of each request, once as npm's library makes them and once as PyPI's, where there is
+/// one.
+pub fn sign(orders: &[Order]) -> Vec<Vec<Vec<(String, String)>>> {
+    let oracle = installed();
+    let (mut node, mut python) =
+        (Command::new("node"), Command::new(oracle.join(".venv/bin/python")));
+    node.arg(oracle.join("sign_inbound.mjs"));
+    python.arg(oracle.join("sign_inbound.py"));
+    let in_node = |order: &&Order| order.library != Library::Slack;
+    let in_python = |order: &&Order| !matches!(order.library, Library::Stripe | Library::GitHub);
+    let mut by_node = signed(&mut node, orders.iter().filter(in_node));
+    let mut by_python = signed(&mut python, orders.iter().filter(in_python));
+    let each = |order: &Order| {
+        let node = in_node(&order).then(|| by_node.remove(0));
+        let python = in_python(&order).then(|| by_python.remove(0));
+        node.into_iter().chain(python).collect()
+    };
+    orders.iter().map(each).collect()
+}
+
+fn signed<'a>(
+    command: &mut Command,
+    orders: impl Iterator<Item = &'a Order>,
+) -> Vec<Vec<(String, String)>> {
+    let line = |order: &Order| {
+        let line = json!({
+            "lib": match order.library {
+                Library::StandardWebhooks => "standardwebhooks",
+                other => other.plan().0,
+            },
+            "secret": order.secret,
+            "id": order.id,
+            "now": order.now,
+            "body_base64": BASE64_STANDARD.encode(&order.body),
+        });
+        format!("{line}\n")
+    };
+    let output = fed(command, &orders.map(line).collect::<String>());
+    output.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
 /// Asserts that every library in question accepts each request. Ask many at once: the time goes
 /// into starting the interpreters.
 pub fn assert_accepted(questions: &[Question]) {
@@ -106,20 +162,24 @@ pub fn judge(questions: &[Question]) -> Vec<Vec<Judgment>> {
 }
 
 fn run(command: &mut Command, questions: Vec<&Question>) -> Vec<Judgment> {
+    let lines: String = questions.into_iter().map(line).collect();
+    let output = fed(command.arg("--jsonl"), &lines);
+    output.lines().map(|line| read(&serde_json::from_str(line).unwrap())).collect()
+}
+
+/// What a script prints that is given these lines.
+fn fed(command: &mut Command, lines: &str) -> String {
     let mut child = command
-        .arg("--jsonl")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
-    let lines: String = questions.into_iter().map(line).collect();
     child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(matches!(output.status.code(), Some(0 | 1)), "{command:?} failed: {complaint}");
-    let lines = String::from_utf8(output.stdout).unwrap();
-    lines.lines().map(|line| read(&serde_json::from_str(line).unwrap())).collect()
+    String::from_utf8(output.stdout).unwrap()
 }
 
 fn line(question: &Question) -> String {

@@ -6,6 +6,7 @@ mod crash_sweep;
 mod forwarded;
 mod handshakes;
 mod kept;
+mod official;
 mod seen_elsewhere;
 mod wire;
 
