@@ -1,6 +1,7 @@
 //! What the operator declared of an event type, and whether an event may pass by it. One rule for
-//! every door: HTTP asks before it takes an event, the engine asks before the first attempt of
-//! one that came by SQL, and both give the same sentences. docs/decisions/0009 has the reasons.
+//! every door: HTTP asks before it takes an event, the engine asks before the first attempt of one
+//! that came by SQL or from a provider, and of each redelivery; all give the same sentences.
+//! docs/decisions/0009 has the reasons.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What is asked of an event once, before it first goes to an endpoint: does the endpoint's filter
-//! want it, and may it pass by what is declared of its type.
+//! What is asked of an event before it first goes to an endpoint: does the endpoint's filter want it,
+//! and may it pass by what is declared of its type. A redelivery asks the second again.
 
 use super::{
     attempt::Mark,
@@ -9,7 +9,7 @@ use super::{
     filter::Filter,
 };
 
-/// How a delivery ends before its first attempt, if it does, and why in words. `declared` is `None`
+/// How a delivery ends without an attempt, if it does, and why in words. `declared` is `None`
 /// where the door has asked already, and within it what is declared, if anything is.
 pub fn judge(
     event: &Event,

@@ -1,7 +1,7 @@
 //! What can be set on a source, as it is written in JSON and in the settings file; and what is
 //! wrong with it. Its secrets, its state and its id are not settings and not here.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -13,7 +13,6 @@ use super::{
     duration, json,
     own_headers::HIDDEN,
     problem::{Problem, shorten},
-    schema::Schema,
     size,
 };
 
@@ -87,7 +86,8 @@ pub struct SourceSettings {
     pub reject_status: u16,
     /// What a genuine request is answered with.
     pub answer: Answer,
-    /// JSON Schemas by the provider's types.
+    /// JSON Schemas by the provider's types. Where one is named here it counts, and not what is
+    /// declared of the event type.
     pub schemas: Map<String, Value>,
     /// Rejected requests that are kept.
     pub keep_rejected: Option<u32>,
@@ -257,19 +257,6 @@ impl SourceSettings {
     /// reached.
     pub fn public_url(&self, base_url: &str, token: &SourceToken) -> String {
         self.public_url.clone().unwrap_or_else(|| url_of(base_url, token))
-    }
-
-    /// The schemas, ready to be applied, by the provider's types.
-    pub fn compiled_schemas(&self) -> Result<HashMap<String, Schema>, Problem> {
-        let compiled = self.schemas.iter().map(|(name, source)| {
-            let field = || format!("schemas.{}", shorten(name, 64));
-            let schema = Schema::compile(source).map_err(|wrong| {
-                let at = if wrong.path.is_empty() { "" } else { " at " };
-                Problem::new(field(), format!("{}{at}{}", wrong.problem, wrong.path))
-            })?;
-            Ok((name.clone(), schema))
-        });
-        compiled.collect()
     }
 
     /// These settings without what is write-only: what the API may show. Applied again, they

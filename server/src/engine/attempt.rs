@@ -36,7 +36,7 @@ pub struct Job {
     pub event: Option<Arc<Event>>,
     /// The endpoint.
     pub endpoint: Arc<LiveEndpoint>,
-    /// What to hold the event against before attempt 1.
+    /// What to hold the event against before this attempt, if it begins a run.
     pub check: Check,
     /// Of the lease that it was taken under.
     pub epoch: i64,

@@ -13,7 +13,7 @@ use self::{news::News, staying::Pages};
 use super::{
     Engine,
     attempt::Job,
-    first::Check,
+    first::{self, Check},
     lanes::Lanes,
     leases::Leases,
     live::{LiveEndpoint, LiveEndpoints},
@@ -220,7 +220,7 @@ impl Owner {
                 continue;
             };
             let event = events.get(&row.event_id).cloned();
-            let check = match event.as_deref().filter(|_| row.attempt == 0) {
+            let check = match event.as_deref().filter(|_| first::is_asked(row)) {
                 Some(event) => engine.check_of(&mut tx, self.live.epoch(), event).await?,
                 None => Check::None,
             };

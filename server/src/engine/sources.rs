@@ -21,7 +21,6 @@ use crate::{
     domain::{
         id::{SecretId, SourceId},
         problem::Problem,
-        schema::Schema,
         source::{
             Answer, BODY_LIMIT_DEFAULT, KEEP_REJECTED_DEFAULT, SourcePrivate, SourceSettings,
             SourceState, SourceToken,
@@ -90,8 +89,6 @@ pub struct ReadySource {
     pub id_scope: IdScope,
     /// The second part of the credential, where the provider has two.
     pub public_key: Option<String>,
-    /// JSON Schemas by the provider's types.
-    pub schemas: HashMap<String, Schema>,
     /// Not revoked, the newest first.
     secrets: Vec<LiveSecret>,
     /// In the order of their ends; the last is without one.
@@ -147,7 +144,6 @@ impl ReadySource {
         };
         Ok(Self {
             id_scope: settings.id_scope(&scheme),
-            schemas: settings.compiled_schemas()?,
             stages: ends.into_iter().map(stage).collect::<Result<_, _>>()?,
             public_key: settings.public_key,
             scheme,
@@ -300,7 +296,7 @@ impl SourceBook {
 
     fn live_source(&self, row: SourceRow, secrets: &[SourceSecretRow]) -> LiveSource {
         let settings = &row.settings;
-        // What a source brings along (schemas, keys) must not end the door.
+        // What a source brings along (a scheme, keys) must not end the door.
         let ready = catch_unwind(AssertUnwindSafe(|| self.ready(&row, secrets)))
             .unwrap_or_else(|_| Err("its settings made us panic".to_owned()));
         if let Err(problem) = &ready {

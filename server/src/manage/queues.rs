@@ -314,9 +314,7 @@ impl<'a> Taking<'a> {
         if event.checked {
             return Ok(first_check::judge(event, filter, None, self.strict));
         }
-        let version = event.version.as_deref();
-        let store = &self.ladder.manage.store;
-        let declared = store.declared_at(tx, epoch, &event.event_type, version).await?;
+        let declared = self.ladder.manage.store.declared_of(tx, epoch, event).await?;
         Ok(first_check::judge(event, filter, Some(declared.as_deref()), self.strict))
     }
 }

@@ -13,10 +13,16 @@ use std::{
     time::Duration,
 };
 
+use serde_json::Value;
 use tokio::sync::Mutex as Turn;
 
 use super::{Store, StoreError, Tx, on};
-use crate::domain::{declared::Declared, schema::Schema};
+use crate::domain::{
+    declared::Declared,
+    event::{Event, Inbound},
+    id::SourceId,
+    schema::Schema,
+};
 
 /// How long doors take the epoch as read: a new schema holds on every node after a second.
 const FRESH: Duration = Duration::from_secs(1);
@@ -86,9 +92,17 @@ impl Catalog {
     }
 
     /// Reads a type, and keeps what it finds.
-    async fn load(&self, tx: &mut Tx, key: &Key) -> Result<Option<Arc<Declared>>, StoreError> {
+    async fn load(
+        &self,
+        tx: &mut Tx,
+        key: &Key,
+        source: Option<(SourceId, &str)>,
+    ) -> Result<Option<Arc<Declared>>, StoreError> {
         let (epoch, before) = self.lock().before(key);
-        let row = tx.find_declared(&key.0, &key.1).await?;
+        let row = match source {
+            None => tx.find_declared(&key.0, &key.1).await?,
+            Some((source, name)) => tx.find_source_schema(source, name).await?,
+        };
         let text: Option<Arc<str>> =
             row.as_ref().and_then(|row| row.schema.as_deref()).map(Arc::from);
         let same = before.filter(|before| before.text == text).and_then(|before| before.declared);
@@ -198,7 +212,7 @@ impl Store {
             return Ok(known.declared);
         }
         let mut tx = self.read().await?;
-        catalog.load(&mut tx, &key).await
+        catalog.load(&mut tx, &key, None).await
     }
 
     /// As `declared`, for the engine, which knows the configuration's epoch and has a connection.
@@ -210,14 +224,43 @@ impl Store {
         version: Option<&str>,
     ) -> Result<Option<Arc<Declared>>, StoreError> {
         let key = (event_type.to_owned(), version.unwrap_or_default().to_owned());
+        self.known_or_read(tx, epoch, &key, None).await
+    }
+
+    /// As `declared_at`, of an event: where a source took it that has a schema for its type, in the
+    /// provider's spelling, that one counts.
+    pub async fn declared_of(
+        &self,
+        tx: &mut Tx,
+        epoch: i64,
+        event: &Event,
+    ) -> Result<Option<Arc<Declared>>, StoreError> {
+        if let Some(Inbound { source, source_type: Some(name), .. }) = &event.inbound {
+            // No event type has a slash in it.
+            let key = (format!("{}/{name}", source.0), String::new());
+            let own = self.known_or_read(tx, epoch, &key, Some((*source, name))).await?;
+            if own.is_some() {
+                return Ok(own);
+            }
+        }
+        self.declared_at(tx, epoch, &event.event_type, event.version.as_deref()).await
+    }
+
+    async fn known_or_read(
+        &self,
+        tx: &mut Tx,
+        epoch: i64,
+        key: &Key,
+        source: Option<(SourceId, &str)>,
+    ) -> Result<Option<Arc<Declared>>, StoreError> {
         let known = {
             let mut kept = self.catalog.lock();
             kept.epoch = kept.epoch.max(epoch);
-            kept.get(&key)
+            kept.get(key)
         };
         match known {
             Some(known) => Ok(known.declared),
-            None => self.catalog.load(tx, &key).await,
+            None => self.catalog.load(tx, key, source).await,
         }
     }
 
@@ -250,6 +293,23 @@ impl Tx {
             row.schema = row.schema.or(schema);
         }
         Ok(Some(row))
+    }
+
+    /// The schema that a source has for a type of its provider's.
+    async fn find_source_schema(
+        &mut self,
+        source: SourceId,
+        name: &str,
+    ) -> Result<Option<DeclaredRow>, StoreError> {
+        let text = "SELECT settings FROM snaphook.sources WHERE id = $1";
+        let settings: Option<String> = on!(self, text, |sql, connection| {
+            sqlx::query_scalar(sql).bind(source).fetch_optional(connection).await?
+        });
+        let settings = settings.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+        let schema =
+            settings.and_then(|settings| Some(settings.get("schemas")?.get(name)?.to_string()));
+        let versions = vec![String::new()];
+        Ok(schema.map(|schema| DeclaredRow { archived: false, versions, schema: Some(schema) }))
     }
 }
 

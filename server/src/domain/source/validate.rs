@@ -7,6 +7,7 @@ use crate::domain::{
     event_type::EventType,
     limits::{PAYLOAD_BYTES_MAX, SCHEMA_BYTES_MAX},
     problem::{Problem, shorten, shown},
+    schema::Schema,
     size,
 };
 
@@ -175,7 +176,13 @@ impl SourceSettings {
             );
             return vec![Problem::new("schemas", problem)];
         }
-        self.compiled_schemas().err().into_iter().collect()
+        let refused = self.schemas.iter().find_map(|(name, source)| {
+            let wrong = Schema::compile(source).err()?;
+            let at = if wrong.path.is_empty() { "" } else { " at " };
+            let problem = format!("{}{at}{}", wrong.problem, wrong.path);
+            Some(Problem::new(format!("schemas.{}", shorten(name, 64)), problem))
+        });
+        refused.into_iter().collect()
     }
 }
 

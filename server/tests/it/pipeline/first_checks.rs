@@ -1,5 +1,5 @@
 //! What is asked of an event before its first attempt: whether the endpoint's filter wants it,
-//! and whether it keeps to its schema. Neither costs a request.
+//! and whether it keeps to its schema. Neither costs a request. A redelivery asks the second again.
 
 use std::collections::BTreeMap;
 
@@ -75,6 +75,47 @@ async fn an_event_from_sql_is_checked_once_and_one_from_http_not_again() {
         let later = p.emit_unchecked("order.paid", r#"{"amount": 4999}"#).await;
         p.run_dry().await;
         assert_eq!(p.standing(later, endpoint).await, "delivered", "by the schema of now");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_redelivery_is_held_against_the_schema_of_its_time_and_not_against_the_filter() {
+    on_both(async |database| {
+        let mut p = Pipeline::new(database, |_, _| Status(200)).await;
+        let endpoint = p.plant_with("a", |settings| {
+            settings.filter = json!({ "/amount": { "gte": 5000 } });
+        });
+        let endpoint = endpoint.await;
+        declare(&p, "order.paid", json!({ "required": ["order_id"] })).await;
+        let invalid = p.emit_unchecked("order.paid", r#"{"amount": 5000}"#).await;
+        let unwanted = p.emit_unchecked("order.lost", r#"{"amount": 4999}"#).await;
+        p.run_dry().await;
+        assert_eq!(p.standing(invalid, endpoint).await, "dead of invalid");
+        assert_eq!(p.standing(unwanted, endpoint).await, "filtered");
+
+        p.redeliver(invalid, endpoint).await;
+        p.redeliver(unwanted, endpoint).await;
+        p.run_dry().await;
+
+        assert_eq!(p.standing(invalid, endpoint).await, "dead of invalid", "nothing was mended");
+        assert_eq!(p.standing(unwanted, endpoint).await, "delivered", "somebody asked for it");
+
+        declare(&p, "order.paid", json!({ "required": ["amount"] })).await;
+        p.redeliver(invalid, endpoint).await;
+        p.run_dry().await;
+
+        assert_eq!(p.standing(invalid, endpoint).await, "delivered");
+        let marks: Vec<_> =
+            p.history(invalid, endpoint).await.into_iter().map(|one| one.0).collect();
+        assert_eq!(marks, [Mark::Dead, Mark::Dead, Mark::Delivered]);
+        assert_eq!(p.requests("a"), 2);
+
+        declare(&p, "order.paid", json!({ "required": ["order_id"] })).await;
+        p.redeliver(invalid, endpoint).await;
+        p.run_dry().await;
+        assert_eq!(p.standing(invalid, endpoint).await, "dead of invalid", "after an attempt too");
+        assert_eq!(p.requests("a"), 2);
     })
     .await;
 }

@@ -3,9 +3,17 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use futures_util::future::join_all;
+use serde_json::json;
 use snaphook::{
-    domain::event_type::EventType,
+    domain::{
+        declared::{self, Asked},
+        event::{Door, Event, Inbound},
+        event_type::EventType,
+        forwarded::ForwardedHeaders,
+        id::EventId,
+    },
     faults::Faults,
     store::{Store, event_types::EventTypeRow},
 };
@@ -127,6 +135,56 @@ async fn a_schema_whose_text_is_the_same_is_not_compiled_again() {
         declare(store, false, &[("", "true")]).await;
         store.event_types_changed();
         assert!(!Arc::ptr_eq(&first, &schema().await));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_source_has_schemas_of_its_own_for_the_types_of_its_provider() {
+    on_both(async |store| {
+        let mut row = super::sources::new_source("acme", "shop", 1);
+        let schemas = json!({"schemas": {"charge/paid": {"required": ["n"]}}});
+        assert_eq!(row.settings.apply(schemas.as_object().unwrap()), []);
+        let mut tx = store.begin().await.unwrap();
+        assert!(tx.add_source(&mut row).await.unwrap());
+        tx.commit().await.unwrap();
+        let epoch = row.epoch;
+        let event = |source_type: &str| Event {
+            id: EventId(1),
+            tenant: "acme".to_owned(),
+            event_type: "shop.charge.paid".to_owned(),
+            version: None,
+            payload: Bytes::from_static(b"{}"),
+            content_type: None,
+            key: None,
+            occurred_at: None,
+            traceparent: None,
+            door: Door::Source.code(),
+            inbound: Some(Inbound {
+                source: row.id,
+                source_type: Some(source_type.to_owned()),
+                headers: ForwardedHeaders::default(),
+            }),
+            checked: false,
+        };
+        let fits = async |epoch: i64, source_type: &str| {
+            let mut tx = store.read().await.unwrap();
+            let event = event(source_type);
+            let declared = store.declared_of(&mut tx, epoch, &event).await.unwrap();
+            let asked =
+                Asked { event_type: &event.event_type, version: None, payload: &event.payload };
+            declared::problems(false, declared.as_deref(), asked).is_empty()
+        };
+        assert!(!fits(epoch, "charge/paid").await);
+        assert!(!fits(epoch, "charge/paid").await, "from memory");
+        assert!(fits(epoch, "charge/failed").await);
+
+        let mut changed = row.clone();
+        changed.settings.schemas.clear();
+        let mut tx = store.begin().await.unwrap();
+        assert!(tx.update_source(&mut changed).await.unwrap());
+        tx.commit().await.unwrap();
+        assert!(fits(changed.epoch, "charge/paid").await, "read again after a change");
     })
     .await;
 }

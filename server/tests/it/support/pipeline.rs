@@ -105,6 +105,12 @@ impl Pipeline {
         self.store.accept(event).await.unwrap().event
     }
 
+    /// A new run of a delivery that has ended.
+    pub async fn redeliver(&self, event: EventId, endpoint: EndpointId) {
+        let id = DeliveryId { event, endpoint };
+        self.manage.redeliver(&self.actor, &self.acme, id).await.unwrap();
+    }
+
     /// One turn; gives how many attempts were made.
     pub async fn turn(&mut self) -> usize {
         self.try_turn().await.unwrap()

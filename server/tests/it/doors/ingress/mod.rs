@@ -7,6 +7,7 @@ mod forwarded;
 mod handshakes;
 mod kept;
 mod official;
+mod quarantine;
 mod seen_elsewhere;
 mod wire;
 
