@@ -176,6 +176,19 @@ impl Scheme {
         &self.document
     }
 
+    /// The headers that prove the sender, or how their names begin. Of a token it is the secret
+    /// itself that stands there: not to be shown, nor logged.
+    pub fn proof_headers(&self) -> impl Iterator<Item = &str> {
+        let (one, many): (&str, &[String]) = match &self.place {
+            Place::Header { name, .. } => (name, &[]),
+            Place::Family(start) => (start, &[]),
+            Place::Slots(names) => ("", names),
+            Place::Json(_) | Place::Query(_) | Place::Own => ("", &[]),
+        };
+        let one = Some(one).filter(|name| !name.is_empty());
+        one.into_iter().chain(many.iter().map(String::as_str))
+    }
+
     /// Whether two requests with one id are one event.
     pub fn id_scope(&self) -> IdScope {
         self.id_scope

@@ -24,14 +24,17 @@ use super::{
 };
 use crate::{
     domain::{
-        event::{Door, Event},
+        event::{Door, Event, Inbound},
         event_type::Pattern,
         format::{content_type_of, is_json},
         id::EventId,
+        own_headers::HIDDEN,
         problem::Problem,
+        source::SourceToken,
         time::Timestamp,
     },
     store::{
+        SourceRow,
         deliveries::DeliveryFilter,
         events::{EventFilter, EventSummary},
     },
@@ -64,6 +67,13 @@ pub struct EventBody {
     /// Where it came in: `sql`, `http`, `source` or `notice`.
     #[schema(value_type = Option<String>)]
     door: Option<Door>,
+    /// The source that took it.
+    source: Option<String>,
+    /// Its type in the provider's spelling; `key` is then the provider's id of it.
+    source_type: Option<String>,
+    /// The headers that are passed on with it, where a source took it; in lists they are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headers: Option<Vec<HeaderBody>>,
     /// Its payload, if that is JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>)]
@@ -73,12 +83,26 @@ pub struct EventBody {
     data_base64: Option<String>,
 }
 
+/// A header that a source's request came with.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Header)]
+pub struct HeaderBody {
+    /// In lower case.
+    name: String,
+    /// Its value; `(hidden)` where it proves the provider, or may. What is no UTF-8 is shown with
+    /// marks in its place.
+    value: String,
+}
+
 impl From<EventSummary> for EventBody {
     fn from(event: EventSummary) -> Self {
         Self {
             id: event.id,
             created_at: event.id.created_at(),
             door: event.door(),
+            source: event.source,
+            source_type: event.source_type,
+            headers: None,
             tenant: event.tenant,
             event_type: event.event_type,
             version: event.version,
@@ -94,12 +118,16 @@ impl From<EventSummary> for EventBody {
 }
 
 impl EventBody {
-    /// An event with its data.
-    pub(super) fn whole(event: Event) -> Self {
+    /// An event with its data, and what is known of the source that took it.
+    pub(super) fn whole(event: Event, source: Option<&SourceRow>) -> Self {
+        let inbound = event.inbound;
         let mut body = Self {
             id: event.id,
             created_at: event.id.created_at(),
             door: Door::from_code(event.door),
+            source: source.map(|source| source.token.to_string()),
+            headers: inbound.as_ref().zip(source).map(|(inbound, source)| shown(inbound, source)),
+            source_type: inbound.and_then(|inbound| inbound.source_type),
             tenant: event.tenant,
             event_type: event.event_type,
             version: event.version,
@@ -129,6 +157,30 @@ impl EventBody {
     }
 }
 
+/// What may be shown of an event's headers: a token is a secret, and a signature nobody's business.
+fn shown(inbound: &Inbound, source: &SourceRow) -> Vec<HeaderBody> {
+    let scheme = source.settings.scheme().ok();
+    let own = source.settings.signature_header.as_deref();
+    let proofs = scheme.iter().flat_map(|scheme| scheme.proof_headers()).chain(own);
+    let proofs: Vec<String> = proofs.map(str::to_ascii_lowercase).collect();
+    let shown = inbound.headers.iter().map(|(name, value)| HeaderBody {
+        name: name.to_owned(),
+        value: if proofs.iter().any(|proof| name.starts_with(proof.as_str())) || may_prove(name) {
+            HIDDEN.to_owned()
+        } else {
+            String::from_utf8_lossy(value).into_owned()
+        },
+    });
+    shown.collect()
+}
+
+/// Whether a header of this name holds a proof with some provider or other.
+fn may_prove(name: &str) -> bool {
+    const PARTS: &[&str] =
+        &["auth", "cookie", "hmac", "key", "password", "secret", "sign", "token"];
+    PARTS.iter().any(|part| name.contains(part))
+}
+
 /// List events
 ///
 /// The newest first. With `order=feed` in the order in which they became visible, the oldest
@@ -139,6 +191,7 @@ impl EventBody {
     params(
         ("tenant" = Option<String>, Query),
         ("type" = Option<String>, Query, description = "Exact, or as `order.*`"),
+        ("source" = Option<String>, Query, description = "That this source took"),
         ("key" = Option<String>, Query, description = "The dedup key, for as long as retention.dedup keeps it; needs the tenant"),
         ("since" = Option<String>, Query, description = "Accepted from then on: RFC 3339, or an age as 2h"),
         ("until" = Option<String>, Query, description = "Accepted before then"),
@@ -152,12 +205,13 @@ pub async fn list(
     mut params: Params,
 ) -> Result<Json<Listing<EventBody>>, ApiError> {
     let now = api.manage.world.now();
-    let taken: Vec<String> = ["tenant", "type", "key", "since", "until", "order"]
+    let taken: Vec<String> = ["tenant", "type", "source", "key", "since", "until", "order"]
         .map(|name| params.peek(name).to_owned())
         .into();
     let filter = EventFilter {
         tenant: caller.within(params.text("tenant").as_deref())?,
         event_type: params.parse::<Pattern>("type"),
+        source: params.parse::<SourceToken>("source"),
         key: params.text("key"),
         since: params.time("since", now),
         until: params.time("until", now),
@@ -201,11 +255,15 @@ pub async fn show(
     Reader(caller): Reader,
     Path(event): Path<String>,
 ) -> Result<Json<EventBody>, ApiError> {
-    let event = api.find_event(&caller, &event).await?;
-    let payload = api.find_payload(&event).await?;
-    let mut body = EventBody::from(event);
-    body.put(payload);
-    Ok(Json(body))
+    let summary = api.find_event(&caller, &event).await?;
+    let mut tx = api.store.read().await?;
+    let found = tx.list_events_by_id(&[summary.id]).await?.remove(&summary.id);
+    let whole = found.ok_or_else(|| ApiError::not_found("event", &event))?;
+    let source = match whole.inbound.as_ref() {
+        Some(inbound) => tx.find_source_by_id(inbound.source).await?,
+        None => None,
+    };
+    Ok(Json(EventBody::whole(whole, source.as_ref())))
 }
 
 /// The bytes of an event's payload, as they were given

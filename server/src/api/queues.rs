@@ -1,6 +1,10 @@
 //! `/v1/queues/{endpoint}`: endpoints of kind `queue`, from which consumers pull.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     Json,
@@ -21,13 +25,14 @@ use crate::{
         attempt::Mark,
         delivery::Cause,
         duration,
-        id::{DeliveryId, EndpointId},
+        event::Event,
+        id::{DeliveryId, EndpointId, SourceId},
         problem::Problem,
         retry::RETRY_AFTER_MAX,
         time::Timestamp,
     },
     manage::queues::{CLAIM_MAX, LEASE_RANGE, PullRules, Said, Word},
-    store::{EndpointRow, Finished, deliveries::HeldBy, pulls::Pull},
+    store::{EndpointRow, Finished, SourceRow, deliveries::HeldBy, pulls::Pull},
 };
 
 /// Deliveries that one claim gives unless it names a number.
@@ -163,10 +168,15 @@ pub async fn claim(
     refuse(problems)?;
     let claim = api.manage.claim(&queue, limit, lease, api.pull_rules()).await?;
     api.count(&claim.ended);
-    let data = claim.claimed.into_iter().map(|one| ClaimedBody {
-        delivery: one.id,
-        attempt: one.attempt,
-        event: EventBody::whole(one.event),
+    let sources = api.sources_of(claim.claimed.iter().map(|one| &one.event)).await?;
+    let data = claim.claimed.into_iter().map(|one| {
+        let inbound = one.event.inbound.as_ref();
+        let source = inbound.and_then(|inbound| sources.get(&inbound.source));
+        ClaimedBody {
+            delivery: one.id,
+            attempt: one.attempt,
+            event: EventBody::whole(one.event, source),
+        }
     });
     Ok(Json(ClaimBody { data: data.collect(), leased_until: claim.until, held_by: claim.held_by }))
 }
@@ -231,6 +241,23 @@ impl Api {
     async fn find_queue(&self, caller: &Caller, text: &str) -> Result<EndpointRow, ApiError> {
         let id: EndpointId = id("endpoint", text)?;
         Ok(self.manage.find_queue(caller.actor.tenant.as_ref(), id).await?)
+    }
+
+    /// The sources that took these events.
+    async fn sources_of(
+        &self,
+        events: impl Iterator<Item = &Event>,
+    ) -> Result<HashMap<SourceId, SourceRow>, ApiError> {
+        let mut sources = HashMap::new();
+        for inbound in events.filter_map(|event| event.inbound.as_ref()) {
+            if let Entry::Vacant(empty) = sources.entry(inbound.source) {
+                let mut tx = self.store.read().await?;
+                if let Some(row) = tx.find_source_by_id(inbound.source).await? {
+                    empty.insert(row);
+                }
+            }
+        }
+        Ok(sources)
     }
 
     fn pull_rules(&self) -> PullRules<'_> {

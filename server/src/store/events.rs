@@ -12,6 +12,7 @@ use crate::domain::{
     event::Door,
     event_type::Pattern,
     id::{EventId, first_id_at},
+    source::SourceToken,
     tenant::TenantId,
     time::Timestamp,
 };
@@ -25,6 +26,8 @@ pub struct EventFilter {
     pub event_type: Option<Pattern>,
     /// With this dedup key. Needs the tenant.
     pub key: Option<String>,
+    /// That this source took.
+    pub source: Option<SourceToken>,
     /// Accepted at this time or later.
     pub since: Option<Timestamp>,
     /// Accepted before this time.
@@ -52,6 +55,10 @@ pub struct EventSummary {
     /// W3C Trace Context.
     pub traceparent: Option<String>,
     door: i16,
+    /// The source that took it, by its id for people.
+    pub source: Option<String>,
+    /// Its type in the provider's spelling.
+    pub source_type: Option<String>,
     /// Bytes of its payload.
     pub payload_bytes: i64,
 }
@@ -73,7 +80,8 @@ struct FeedRow {
 macro_rules! columns {
     () => {
         "e.id, e.tenant, e.type, e.version, e.content_type, e.key, e.occurred_at, e.traceparent, \
-         e.door, CAST(octet_length(e.payload) AS bigint) AS payload_bytes"
+         e.door, (SELECT o.token FROM snaphook.sources o WHERE o.id = e.source_id) AS source, \
+         e.source_type, CAST(octet_length(e.payload) AS bigint) AS payload_bytes"
     };
 }
 
@@ -96,7 +104,8 @@ pub(super) fn type_condition(pattern: Option<&Pattern>, n: u8) -> (String, Optio
 }
 
 impl EventFilter {
-    /// Conditions with the parameters `$1` and `$2` for ids, `$3` tenant, `$4` type, `$5` key.
+    /// Conditions with the parameters `$1` and `$2` for ids, `$3` tenant, `$4` type, `$5` key, `$6`
+    /// source.
     fn conditions(&self) -> String {
         let mut text = "e.id >= $1 AND e.id < $2".to_owned();
         if self.tenant.is_some() {
@@ -108,6 +117,11 @@ impl EventFilter {
             text.push_str(
                 " AND e.id IN (SELECT k.event_id FROM snaphook.keys k
                      WHERE k.tenant = $3 AND k.key = $5) AND e.key = $5",
+            );
+        }
+        if self.source.is_some() {
+            text.push_str(
+                " AND e.source_id = (SELECT o.id FROM snaphook.sources o WHERE o.token = $6)",
             );
         }
         text
@@ -122,7 +136,7 @@ impl Tx {
         page: Page<i64>,
     ) -> Result<Paged<EventSummary>, StoreError> {
         let beyond = match page.key() {
-            Some(_) => format!(" AND e.id {} $6", page.beyond(Order::Descending)),
+            Some(_) => format!(" AND e.id {} $7", page.beyond(Order::Descending)),
             None => String::new(),
         };
         let text = format!(
@@ -130,7 +144,7 @@ impl Tx {
              FROM snaphook.events e
              WHERE {conditions}{beyond}
              ORDER BY e.id {direction}
-             LIMIT $7",
+             LIMIT $8",
             columns = columns!(),
             conditions = filter.conditions(),
             direction = page.direction(Order::Descending),
@@ -143,6 +157,7 @@ impl Tx {
                 .bind(filter.tenant.as_ref().map(TenantId::as_str))
                 .bind(type_condition(filter.event_type.as_ref(), 4).1)
                 .bind(filter.key.as_deref())
+                .bind(filter.source.as_ref().map(SourceToken::as_str))
                 .bind(page.key().copied())
                 .bind(page.fetch())
                 .fetch_all(connection)
@@ -161,11 +176,11 @@ impl Tx {
         let (tx, after, settled, order) = match self.dialect() {
             Dialect::Postgres => (
                 "CAST(CAST(e.tx AS text) AS bigint)",
-                "(e.tx, e.id) > (CAST(CAST($6 AS text) AS xid8), $7)",
+                "(e.tx, e.id) > (CAST(CAST($7 AS text) AS xid8), $8)",
                 " AND e.tx < pg_snapshot_xmin(pg_current_snapshot())",
                 "e.tx, e.id",
             ),
-            Dialect::Sqlite => ("CAST(0 AS bigint)", "(0, e.id) > ($6, $7)", "", "e.id"),
+            Dialect::Sqlite => ("CAST(0 AS bigint)", "(0, e.id) > ($7, $8)", "", "e.id"),
         };
         let after = if page.key().is_some() { format!(" AND {after}") } else { String::new() };
         let text = format!(
@@ -173,7 +188,7 @@ impl Tx {
              FROM snaphook.events e
              WHERE {conditions}{after}{settled}
              ORDER BY {order}
-             LIMIT $8",
+             LIMIT $9",
             columns = columns!(),
             conditions = filter.conditions(),
         );
@@ -185,6 +200,7 @@ impl Tx {
                 .bind(filter.tenant.as_ref().map(TenantId::as_str))
                 .bind(type_condition(filter.event_type.as_ref(), 4).1)
                 .bind(filter.key.as_deref())
+                .bind(filter.source.as_ref().map(SourceToken::as_str))
                 .bind(page.key().map(|key| key.0))
                 .bind(page.key().map(|key| key.1))
                 .bind(page.fetch())

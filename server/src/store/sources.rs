@@ -121,6 +121,18 @@ impl Tx {
         found.map(SourceRow::try_from).transpose()
     }
 
+    /// A source by its number, a deleted one too.
+    pub async fn find_source_by_id(
+        &mut self,
+        id: SourceId,
+    ) -> Result<Option<SourceRow>, StoreError> {
+        let text = concat!("SELECT ", columns!(), " FROM snaphook.sources WHERE id = $1");
+        let found: Option<Columns> = on!(self, text, |sql, connection| {
+            sqlx::query_as(sql).bind(id).fetch_optional(connection).await?
+        });
+        found.map(SourceRow::try_from).transpose()
+    }
+
     /// The source of this name, of those of `tenant` that are not deleted.
     pub async fn find_source_named(
         &mut self,

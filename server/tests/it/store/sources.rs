@@ -69,6 +69,9 @@ async fn a_source_is_found_by_its_token_and_by_its_own_tenant_alone() {
         }
         let found = tx.find_source(None, &row.token).await.unwrap().unwrap();
         assert_eq!((found.id, found.settings), (row.id, row.settings.clone()));
+        let by_number = tx.find_source_by_id(row.id).await.unwrap();
+        assert_eq!(by_number.map(|found| found.token), Some(row.token.clone()));
+        assert!(tx.find_source_by_id(SourceId(7)).await.unwrap().is_none());
         assert!(tx.find_source(None, &SourceToken::new(2)).await.unwrap().is_none());
         let named = tx.find_source_named(&tenant("acme"), "shop").await.unwrap();
         assert_eq!(named.unwrap().token, row.token);
@@ -91,6 +94,8 @@ async fn a_tenant_has_one_source_of_a_name_until_it_is_deleted() {
         assert!(tx.update_source(&mut first).await.unwrap());
         assert!(tx.add_source(&mut new_source("acme", "shop", 3)).await.unwrap());
         assert!(tx.find_source(None, &first.token).await.unwrap().is_none(), "deleted");
+        let deleted = tx.find_source_by_id(first.id).await.unwrap();
+        assert!(deleted.is_some(), "events that it took still name it");
         tx.commit().await.unwrap();
 
         let mut tx = store.read().await.unwrap();

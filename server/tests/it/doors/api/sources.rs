@@ -2,9 +2,14 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Method, header};
 use serde_json::{Value, json};
-use snaphook::{domain::scope::Scope, world::World as _};
+use snaphook::{
+    domain::{forwarded::ForwardedHeaders, scope::Scope, source::SourceToken, tenant::TenantId},
+    store::{Arrival, ArrivalSource},
+    world::World as _,
+};
 
 use super::{TestApi, on_both};
 
@@ -236,6 +241,56 @@ async fn a_tenant_makes_and_sees_its_own_sources_alone_and_they_go_with_it() {
         api.call(Method::DELETE, "/v1/tenants/globex", Value::Null).await.expect(204);
         let page = api.get("/v1/sources").await.expect(200);
         assert_eq!(page["data"].as_array().unwrap().len(), 1, "globex's went with it");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_event_says_which_source_took_it_and_shows_no_proof() {
+    on_both(async |api| {
+        let path = source(api, shop()).await;
+        let id = path.rsplit('/').next().unwrap();
+        let token: SourceToken = id.parse().unwrap();
+        let row = api.store.read().await.unwrap().find_source(None, &token).await.unwrap().unwrap();
+        let headers: [(&str, &[u8]); 3] = [
+            ("X-GitHub-Event", b"push"),
+            ("X-Hub-Signature-256", b"sha256=00"),
+            ("X-Some-Token", b"secret"),
+        ];
+        let tenant = TenantId::parse("acme").unwrap();
+        let taken_by =
+            ArrivalSource { id: row.id, tenant: &tenant, name: "shop", names_object: false };
+        let said = (Some("d-1"), Some("push"), None);
+        let forwarded = ForwardedHeaders::of(headers.into_iter());
+        let arrival = Arrival::new(taken_by, said, &forwarded, Bytes::from_static(b"{\"a\":1}"));
+        let event = api.store.receive(arrival).await.unwrap().event;
+        api.emit("order.paid").await;
+
+        let listed = api.get(&format!("/v1/events?source={id}")).await.expect(200);
+        assert_eq!(listed["data"].as_array().unwrap().len(), 1, "{listed}");
+        let shown = api.get(&format!("/v1/events/{event}")).await.expect(200);
+        for body in [&listed["data"][0], &shown] {
+            assert_eq!(
+                (&body["source"], &body["source_type"], &body["key"], &body["type"]),
+                (&json!(id), &json!("push"), &json!("d-1"), &json!("shop.push"))
+            );
+        }
+        assert_eq!(listed["data"][0].get("headers"), None);
+        assert_eq!(shown["data"], json!({"a": 1}));
+        let hidden = json!([
+            {"name": "x-github-event", "value": "push"},
+            {"name": "x-hub-signature-256", "value": "(hidden)"},
+            {"name": "x-some-token", "value": "(hidden)"},
+        ]);
+        assert_eq!(shown["headers"], hidden);
+
+        let emitted = api.get("/v1/events?type=order.paid").await.expect(200);
+        assert_eq!(emitted["data"][0]["source"], Value::Null);
+        let nobodys = "src_00000000000000000000000000";
+        let none = api.get(&format!("/v1/events?source={nobodys}")).await.expect(200);
+        assert_eq!(none["data"], json!([]));
+        let wrong = api.get("/v1/events?source=github").await.problem(400);
+        assert_eq!(wrong, "invalid_query");
     })
     .await;
 }
