@@ -10,6 +10,7 @@
 pub mod connections;
 pub mod files;
 mod linger;
+pub mod node_name;
 pub mod signals;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
@@ -26,11 +27,11 @@ use crate::{
         master_key::{MasterKeyError, keyring},
     },
     domain::{circuit::CircuitRules, health::HealthRules, scope::Actor},
-    engine::{Engine, EngineSettings, Worker},
+    engine::{Engine, EngineSettings, Worker, heartbeat},
     ingress::{self, Ingress},
     manage::{Manage, ManageError, OWNER_WAIT},
     store::{
-        Options, Store, StoreError,
+        NameLock, Options, Store, StoreError,
         reseal::SealedIn,
         seal::{Keyring, SealError},
     },
@@ -56,6 +57,9 @@ pub enum StartError {
     /// The sources of the settings file.
     #[error("the sources of the settings file cannot be put into the database: {0}")]
     Sources(#[from] ManageError),
+    /// Another node has this one's name.
+    #[error("another node named {0} is at work on this database")]
+    NameTaken(String),
     /// The delivery client.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -84,6 +88,7 @@ pub struct Server {
     metrics: Arc<Metrics>,
     listener: TcpListener,
     metrics_listener: Option<TcpListener>,
+    name: Option<NameLock>,
 }
 
 /// Takes the address of a setting.
@@ -119,6 +124,12 @@ impl Server {
         let url = settings.database.expose();
         let store = Store::open(&url, Options { migrate: true, serve: true }).await?;
         check_key(&store, &keyring).await?;
+        let name = if settings.roles.worker {
+            let period = heartbeat(settings.delivery.lease);
+            node_name::take(&store, &settings.node, period, node_name::STOPPING).await?
+        } else {
+            None
+        };
         let mut tx = store.begin().await?;
         tx.set_payload_limit(i32::try_from(settings.payload_bytes_max).unwrap_or(i32::MAX)).await?;
         tx.commit().await?;
@@ -164,6 +175,7 @@ impl Server {
             metrics,
             listener,
             metrics_listener,
+            name,
         })
     }
 
@@ -185,6 +197,7 @@ impl Server {
             metrics,
             listener,
             metrics_listener,
+            name,
         } = self;
         let limits = ConnectionLimits::default();
         let doors = doors(&settings, &api, &ingress);
@@ -215,6 +228,7 @@ impl Server {
         let _ = timeout(Duration::from_secs(5), api.finish()).await;
         world.shutdown().await;
         manage.store.close().await;
+        drop(name); // nobody takes it for a restart before the shards are given back
     }
 }
 

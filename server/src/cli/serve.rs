@@ -83,6 +83,8 @@ pub fn failure(database: &crate::config::database::DatabaseUrl, error: StartErro
             .hint("start with the key that sealed it, as master_key or among master_keys_old; `snaphook secrets reseal` changes over to a new one"),
         StartError::Listen { .. } => Failure::new(Exit::Failed, error.to_string())
             .hint("is another server running there? --listen takes another address"),
+        StartError::NameTaken(_) => Failure::new(Exit::Failed, error.to_string())
+            .hint("give each node a name of its own with the setting node, or leave it out: then it is the host's name and the port"),
         StartError::Client(_) | StartError::Sources(_) => Failure::new(Exit::Failed, error.to_string()),
     }
 }

@@ -70,7 +70,8 @@ keys! {
     /// What this process does. Nodes may share the work: some answer the API, some deliver.
     "roles" = "api,ingress,console,worker", List;
     /// This node's name, unique among those that share the database. A node that starts again under
-    /// its name takes its shards back at once. The host's name and the port when not set.
+    /// its name takes its shards back at once; while another node has the name, it waits up to 30 s
+    /// for that to stop, and then does not start. The host's name and the port when not set.
     "node" = "", One;
     /// 32 bytes, base64 or hex, that seal secrets at rest. Required with PostgreSQL, so that no
     /// copy of the database alone can sign; with SQLite made at first start, in a file beside the

@@ -45,6 +45,7 @@ pub use owner::Owner;
 pub use published::Published;
 pub use settings::EngineSettings;
 pub use sources::SourceBook;
+pub use timetable::heartbeat;
 pub use worker::Worker;
 
 use self::budget::PAYLOADS_BYTES_MAX;

@@ -62,11 +62,16 @@ pub struct Timetable {
     pub upkeep: Every,
 }
 
+/// How often a node says that it lives, and renews its leases.
+pub fn heartbeat(lease: Duration) -> Duration {
+    (lease / 9).max(Duration::from_millis(100))
+}
+
 impl Timetable {
     /// Everything is due at once.
     pub fn new(lease: Duration) -> Self {
         Self {
-            claim: Every::new((lease / 9).max(Duration::from_millis(100))),
+            claim: Every::new(heartbeat(lease)),
             refresh: Every::new(Duration::from_millis(900)),
             sample: Every::new(Duration::from_secs(10)),
             upkeep: Every::new(Duration::from_hours(1)),

@@ -1,0 +1,49 @@
+//! A node starts under a name that no other has.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::StartError;
+use crate::{
+    store::{NameLock, Store},
+    world::real::monotonic,
+};
+
+/// How often to ask.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// How long a node of the same name may take to stop: its drain, and a few seconds.
+pub const STOPPING: Duration = Duration::from_secs(30);
+
+/// Takes the name, as soon as a node that stops has let go of it. Whoever holds it for longer and
+/// says that it lives is another node. One that says nothing is gone, though the database has not
+/// noticed: then the name is taken without its lock. A node says so `period` after `period`.
+pub async fn take(
+    store: &Store,
+    name: &str,
+    period: Duration,
+    patience: Duration,
+) -> Result<Option<NameLock>, StartError> {
+    let begun = monotonic();
+    let mut first = None;
+    loop {
+        if let Some(lock) = store.take_name(name).await? {
+            return Ok(Some(lock));
+        }
+        let seen = store.read().await?.node_seen_at(name).await?;
+        let since = monotonic().saturating_sub(begun);
+        let lives = *first.get_or_insert(seen) != seen;
+        if since >= patience && lives {
+            return Err(StartError::NameTaken(name.to_owned()));
+        }
+        if since >= 3 * period && !lives {
+            tracing::warn!(node = name, "the session of a node that is gone still holds its name");
+            return Ok(None);
+        }
+        if since < EVERY {
+            tracing::warn!(node = name, "a node of this name is at work; waiting until it stops");
+        }
+        let _ = timeout(EVERY, std::future::pending::<()>()).await;
+    }
+}
