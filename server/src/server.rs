@@ -27,7 +27,7 @@ use crate::{
         master_key::{MasterKeyError, keyring},
     },
     domain::{circuit::CircuitRules, health::HealthRules, scope::Actor},
-    engine::{Engine, EngineSettings, Worker, heartbeat},
+    engine::{Engine, EngineSettings, Worker},
     ingress::{self, Ingress},
     manage::{Manage, ManageError, OWNER_WAIT},
     store::{
@@ -124,12 +124,7 @@ impl Server {
         let url = settings.database.expose();
         let store = Store::open(&url, Options { migrate: true, serve: true }).await?;
         check_key(&store, &keyring).await?;
-        let name = if settings.roles.worker {
-            let period = heartbeat(settings.delivery.lease);
-            node_name::take(&store, &settings.node, period, node_name::STOPPING).await?
-        } else {
-            None
-        };
+        let name = node_name::take_for(&store, &settings).await?;
         let mut tx = store.begin().await?;
         tx.set_payload_limit(i32::try_from(settings.payload_bytes_max).unwrap_or(i32::MAX)).await?;
         tx.commit().await?;

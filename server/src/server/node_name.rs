@@ -6,6 +6,8 @@ use tokio::time::timeout;
 
 use super::StartError;
 use crate::{
+    config::Settings,
+    engine::heartbeat,
     store::{NameLock, Store},
     world::real::monotonic,
 };
@@ -14,7 +16,15 @@ use crate::{
 const EVERY: Duration = Duration::from_millis(100);
 
 /// How long a node of the same name may take to stop: its drain, and a few seconds.
-pub const STOPPING: Duration = Duration::from_secs(30);
+const STOPPING: Duration = Duration::from_secs(30);
+
+/// The name of a node that delivers; others own nothing.
+pub async fn take_for(store: &Store, settings: &Settings) -> Result<Option<NameLock>, StartError> {
+    if !settings.roles.worker {
+        return Ok(None);
+    }
+    take(store, &settings.node, heartbeat(settings.delivery.lease), STOPPING).await
+}
 
 /// Takes the name, as soon as a node that stops has let go of it. Whoever holds it for longer and
 /// says that it lives is another node. One that says nothing is gone, though the database has not
