@@ -160,7 +160,7 @@ impl Judge {
             }
         };
         let (verdict, reason) = by_standard(&parts.headers, body, &secrets, now);
-        let event_id = text(&parts.headers, "webhook-id");
+        let event_id = text(&parts.headers, &format!("{}-id", prefix(&parts.headers)));
         Judged { verdict, reason, event_id, event_type: event_type(&parts.headers, body) }
     }
 }
@@ -194,6 +194,12 @@ fn pairs(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
     headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect()
 }
 
+/// How the names of our own headers begin. What a source took keeps its provider's headers, and
+/// ours stand beside them under other names.
+fn prefix(headers: &HeaderMap) -> &'static str {
+    if headers.contains_key("snaphook-signature") { "snaphook" } else { "webhook" }
+}
+
 /// The verdict by its name, and the reason unless it is `ok`.
 fn by_standard(
     headers: &HeaderMap,
@@ -204,9 +210,10 @@ fn by_standard(
     if secrets.is_empty() {
         return (UNVERIFIED, Some("no secret was given".to_owned()));
     }
+    let prefix = prefix(headers);
     let headers = pairs(headers);
     let clock = Clock::at(now.seconds());
-    let result = verify_standard(&Received::new(&headers, body), "webhook", secrets, clock);
+    let result = verify_standard(&Received::new(&headers, body), prefix, secrets, clock);
     (Verdict::from(&result).name(), result.err().map(|refusal| refusal.to_string()))
 }
 
@@ -236,26 +243,38 @@ mod tests {
     }
 
     fn headers(timestamp: i64, body: &[u8], by: &Secret) -> HeaderMap {
+        headers_of("webhook", timestamp, body, by)
+    }
+
+    fn headers_of(prefix: &str, timestamp: i64, body: &[u8], by: &Secret) -> HeaderMap {
         let signature = sign_standard("evt_1", timestamp, body, [by]).unwrap();
         let timestamp = timestamp.to_string();
-        let pairs = [
-            ("webhook-id", "evt_1"),
-            ("webhook-timestamp", timestamp.as_str()),
-            ("webhook-signature", signature.as_str()),
-        ];
-        pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+        let pairs =
+            [("id", "evt_1"), ("timestamp", timestamp.as_str()), ("signature", signature.as_str())];
+        let named =
+            |(name, value): &(&str, &str)| (format!("{prefix}-{name}"), (*value).to_owned());
+        let pairs = pairs.iter().map(named);
+        pairs.map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
     }
 
     #[test]
     fn a_request_is_judged_as_a_customer_would() {
         let seconds = NOW.seconds();
         let signed = |timestamp| headers(timestamp, b"{}", &secret(1));
+        let passed_on = |by| {
+            let mut headers = headers_of("snaphook", seconds, b"{}", &secret(by));
+            // A provider of Standard Webhooks has signed it as well, with a secret of its own.
+            headers.extend(self::headers(seconds, b"{}", &secret(9)));
+            headers
+        };
         for (headers, body, secrets, expected) in [
             (signed(seconds), "{}", vec![secret(1)], "ok"),
             (signed(seconds), "{}", vec![secret(2), secret(1)], "ok"),
             (signed(seconds), "{ }", vec![secret(1)], "bad_signature"),
             (signed(seconds), "{}", vec![secret(2)], "bad_signature"),
             (signed(seconds - 301), "{}", vec![secret(1)], "stale"),
+            (passed_on(1), "{}", vec![secret(1)], "ok"),
+            (passed_on(2), "{}", vec![secret(1)], "bad_signature"),
             (HeaderMap::new(), "{}", vec![secret(1)], "malformed"),
             (signed(seconds), "{}", vec![], "unverified"),
         ] {

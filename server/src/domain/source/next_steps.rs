@@ -21,8 +21,8 @@ pub fn next_steps(settings: &SourceSettings, url: &str, has_secret: bool) -> Vec
         });
     }
     steps.push(format!(
-        "make an endpoint of the same tenant that wants {name}.*, with the format raw; its receiver \
-         gets the provider's requests as they came"
+        "make an endpoint of the same tenant that wants {name}.*; its receiver gets the provider's \
+         requests as they came"
     ));
     steps
 }
