@@ -4,6 +4,8 @@
 //! Left out is what belongs to one connection alone (RFC 9110, 7.6.1), what the next request has
 //! of its own, what proxies on the way here said of it, and names that are ours.
 
+use super::request_headers::RequestHeaders;
+
 /// Names that are not passed on, in lower case, beside those that `connection` lists.
 const LEFT: &[&str] = &[
     // Of one connection.
@@ -33,7 +35,7 @@ const LEFT_PREFIXES: &[&str] = &["x-forwarded-", "snaphook-"];
 
 /// Names in lower case, and values that have no line break in them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ForwardedHeaders(Vec<(String, Vec<u8>)>);
+pub struct ForwardedHeaders(RequestHeaders);
 
 impl ForwardedHeaders {
     /// What is to be passed on of the headers of a request.
@@ -55,14 +57,12 @@ impl ForwardedHeaders {
 
     /// Names in lower case, and values, in their order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> + Clone {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_slice()))
+        self.0.iter()
     }
 
     /// As they are stored: a line `name: value` each, so that people can read them there too.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let lines =
-            self.iter().map(|(name, value)| [name.as_bytes(), b": ", value, b"\n"].concat());
-        lines.flatten().collect()
+        self.0.to_bytes()
     }
 
     /// Reads what [`to_bytes`](Self::to_bytes) wrote. What is not in that form is left out.

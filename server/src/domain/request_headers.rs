@@ -7,7 +7,7 @@ pub struct RequestHeaders(Vec<(String, Vec<u8>)>);
 
 impl RequestHeaders {
     /// Names and values.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> + Clone {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_slice()))
     }
 

@@ -19,6 +19,14 @@ pub struct Stretch {
     pub limit: i64,
 }
 
+impl Stretch {
+    /// The event behind those that a read of it gave; `None` when that was all there is.
+    pub fn rest(&self, rows: &[Row]) -> Option<EventId> {
+        let full = i64::try_from(rows.len()).is_ok_and(|many| many >= self.limit);
+        rows.last().filter(|_| full).map(|last| EventId(last.event_id.0 + 1))
+    }
+}
+
 impl Tx {
     /// The fresh rows of each stretch, in the order of their events.
     pub async fn list_fresh_of_lanes(&mut self, lanes: &[Stretch]) -> Result<Vec<Row>, StoreError> {

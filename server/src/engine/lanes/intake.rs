@@ -1,10 +1,7 @@
 //! How rows come into the lanes: fresh ones as they are found, parked ones as they are read. Not
 //! here: the reading, which is the owner's.
 
-use super::{
-    Lane, Lanes, ROWS_MAX,
-    staying::{behind, by_due, is_full},
-};
+use super::{Lane, Lanes, ROWS_MAX, staying::by_due};
 use crate::{
     domain::{
         circuit::Circuit,
@@ -147,13 +144,12 @@ impl Lanes {
             return;
         }
         let endpoint = read.endpoint;
-        let full = read.staying.filter(|stretch| is_full(&staying, stretch.limit));
-        let exhausted = parked.len() < read.limit && full.is_none();
+        let mut stays_from = read.staying.and_then(|stretch| stretch.rest(&staying));
+        let exhausted = parked.len() < read.limit && stays_from.is_none();
         let crowded = self.rows >= ROWS_MAX;
         let Some(lane) = self.by_endpoint.get_mut(&endpoint) else { return };
         let mut next_due = None;
         let mut last_due = now;
-        let mut stays_from = full.and_then(|_| staying.last()).map(behind);
         for (row, stays) in by_due(parked, staying) {
             let pair = (row.event_id, row.endpoint_id);
             last_due = row.due_at;

@@ -18,16 +18,6 @@ use crate::{
 /// Pages of others' rows that a stretch may span in one piece: to read it is to step over them.
 const GAP_MAX: u64 = 8;
 
-/// Whether a read gave as many rows as it might.
-pub(super) fn is_full(rows: &[Row], limit: i64) -> bool {
-    i64::try_from(rows.len()).is_ok_and(|many| many >= limit)
-}
-
-/// The event behind a row's: where its lane goes on.
-pub(super) fn behind(row: &Row) -> EventId {
-    EventId(row.event_id.0 + 1)
-}
-
 /// Rows that are parked, in the order in which they are due, and rows that stay, in the order of
 /// their events, which were due when they were made. With each, whether it is one of the latter.
 pub(super) fn by_due(parked: Vec<Row>, staying: Vec<Row>) -> Vec<(Row, bool)> {

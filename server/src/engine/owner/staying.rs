@@ -13,10 +13,7 @@ use super::{
     fetch::{LANES_A_TURN, add_by_lane},
 };
 use crate::{
-    domain::{
-        id::{EndpointId, EventId},
-        time::Timestamp,
-    },
+    domain::{id::EndpointId, time::Timestamp},
     engine::scans::{LATE_REACH, Page},
     store::{Row, StoreError, Stretch, Tx},
 };
@@ -108,9 +105,7 @@ impl Owner {
         let (mut moved, mut rests) = (Vec::new(), Vec::new());
         for stretch in stretches {
             let rows = lanes.remove(&stretch.endpoint).unwrap_or_default();
-            let full = i64::try_from(rows.len()).is_ok_and(|many| many >= stretch.limit);
-            let last = rows.last().filter(|_| full);
-            rests.push((stretch.endpoint, last.map(|last| EventId(last.event_id.0 + 1))));
+            rests.push((stretch.endpoint, stretch.rest(&rows)));
             // What is here is parked when it leaves the memory, if it must.
             moved.extend(rows.into_iter().filter(|row| !self.lanes.has(row)));
         }
@@ -139,7 +134,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{engine::scans::AllScans, store::Slot};
+    use crate::{domain::id::EventId, engine::scans::AllScans, store::Slot};
 
     fn row(event: i64, endpoint: i64, due: i64) -> Row {
         let (event_id, endpoint_id) = (EventId(event), EndpointId(endpoint));
