@@ -11,6 +11,7 @@ mod lost_node;
 mod node;
 mod pooled;
 mod received_killed;
+mod restarted_postgres;
 mod same_name;
 mod schema;
 mod troubled_database;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use snaphook::world::real::monotonic;
 use sqlx::{Connection, Executor, PgConnection, SqliteConnection};
 
-use super::node::{Node, until};
+use super::node::{Client, Node, until};
 use crate::support::{
     databases::{Database, Kind},
     program::whole_exchange,
@@ -46,10 +46,15 @@ pub(super) async fn receive(node: &Node, fields: &Value) -> (Receiver, Ids) {
 
 /// Emits over HTTP: the event's id, or how many seconds to wait.
 pub(super) fn emit(node: &Node) -> Result<String, u32> {
-    let bearer = format!("Bearer {}", node.client.key);
+    emit_by(&node.client)
+}
+
+/// As `emit`.
+pub(super) fn emit_by(client: &Client) -> Result<String, u32> {
+    let bearer = format!("Bearer {}", client.key);
     let headers = [("authorization", &*bearer), ("content-type", "application/json")];
     let body = br#"{"tenant":"acme","type":"order.paid","data":{}}"#;
-    let address = &node.client.address;
+    let address = &client.address;
     let (head, body) = whole_exchange(address, "POST /v1/events", &headers, body).unwrap();
     let body: Value = serde_json::from_str(&body).unwrap();
     if head.starts_with("HTTP/1.1 202 ") {

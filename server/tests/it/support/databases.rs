@@ -104,6 +104,16 @@ impl Database {
         database
     }
 
+    /// The one database of a cluster that is not the one all tests share.
+    pub fn of_cluster(url: &str) -> Self {
+        Self {
+            kind: Kind::Postgres,
+            url: url.to_owned(),
+            name: "postgres".to_owned(),
+            folder: None,
+        }
+    }
+
     /// Removes it and its tablespace.
     pub async fn remove_with_tablespace(self) {
         let drop = format!("DROP TABLESPACE {}", self.name);

@@ -2,6 +2,7 @@
 #![expect(dead_code, reason = "each test file uses its own part")]
 
 pub mod certificates;
+pub mod cluster;
 pub mod databases;
 pub mod gate;
 pub mod live;
