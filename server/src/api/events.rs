@@ -19,16 +19,16 @@ use super::{
     auth::{Caller, Reader},
     deliveries::DeliveryBody,
     error::ApiError,
+    event_headers::{HeaderBody, shown},
     extract::{Params, id},
     listing::Listing,
 };
 use crate::{
     domain::{
-        event::{Door, Event, Inbound},
+        event::{Door, Event},
         event_type::Pattern,
         format::{content_type_of, is_json},
         id::EventId,
-        own_headers::HIDDEN,
         problem::Problem,
         source::SourceToken,
         time::Timestamp,
@@ -81,17 +81,6 @@ pub struct EventBody {
     /// Its payload, if that is not JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     data_base64: Option<String>,
-}
-
-/// A header that a source's request came with.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Header)]
-pub struct HeaderBody {
-    /// In lower case.
-    name: String,
-    /// Its value; `(hidden)` where it proves the provider, or may. What is no UTF-8 is shown with
-    /// marks in its place.
-    value: String,
 }
 
 impl From<EventSummary> for EventBody {
@@ -157,30 +146,6 @@ impl EventBody {
     }
 }
 
-/// What may be shown of an event's headers: a token is a secret, and a signature nobody's business.
-fn shown(inbound: &Inbound, source: &SourceRow) -> Vec<HeaderBody> {
-    let scheme = source.settings.scheme().ok();
-    let own = source.settings.signature_header.as_deref();
-    let proofs = scheme.iter().flat_map(|scheme| scheme.proof_headers()).chain(own);
-    let proofs: Vec<String> = proofs.map(str::to_ascii_lowercase).collect();
-    let shown = inbound.headers.iter().map(|(name, value)| HeaderBody {
-        name: name.to_owned(),
-        value: if proofs.iter().any(|proof| name.starts_with(proof.as_str())) || may_prove(name) {
-            HIDDEN.to_owned()
-        } else {
-            String::from_utf8_lossy(value).into_owned()
-        },
-    });
-    shown.collect()
-}
-
-/// Whether a header of this name holds a proof with some provider or other.
-fn may_prove(name: &str) -> bool {
-    const PARTS: &[&str] =
-        &["auth", "cookie", "hmac", "key", "password", "secret", "sign", "token"];
-    PARTS.iter().any(|part| name.contains(part))
-}
-
 /// List events
 ///
 /// The newest first. With `order=feed` in the order in which they became visible, the oldest
@@ -232,7 +197,11 @@ pub async fn list(
 }
 
 impl Api {
-    async fn find_event(&self, caller: &Caller, text: &str) -> Result<EventSummary, ApiError> {
+    pub(super) async fn find_event(
+        &self,
+        caller: &Caller,
+        text: &str,
+    ) -> Result<EventSummary, ApiError> {
         let id: EventId = id("event", text)?;
         let tenant = caller.actor.tenant.as_ref();
         let found = self.store.read().await?.find_event(tenant, id).await?;

@@ -15,6 +15,7 @@ mod endpoint_health;
 mod endpoint_state;
 mod endpoints;
 mod error;
+mod event_headers;
 mod event_types;
 mod events;
 mod extract;
@@ -185,6 +186,7 @@ fn routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(raw_event::create))
         .routes(routes!(events::show))
         .routes(routes!(events::payload))
+        .routes(routes!(event_headers::show))
         .routes(routes!(events::list_deliveries))
         .routes(routes!(deliveries::list))
         .routes(routes!(deliveries::show))

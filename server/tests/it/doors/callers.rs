@@ -45,6 +45,7 @@ const ROUTES: &[(&str, &str, May)] = &[
     ("post", "/v1/events/batch", Each(Emit)),
     ("get", "/v1/events/{event}", Tenant(Read)),
     ("get", "/v1/events/{event}/deliveries", Tenant(Read)),
+    ("get", "/v1/events/{event}/headers", Tenant(Manage)),
     ("get", "/v1/events/{event}/payload", Tenant(Read)),
     ("get", "/v1/keys", Each(Manage)),
     ("post", "/v1/keys", Each(Manage)),

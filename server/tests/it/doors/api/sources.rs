@@ -252,10 +252,11 @@ async fn an_event_says_which_source_took_it_and_shows_no_proof() {
         let id = path.rsplit('/').next().unwrap();
         let token: SourceToken = id.parse().unwrap();
         let row = api.store.read().await.unwrap().find_source(None, &token).await.unwrap().unwrap();
-        let headers: [(&str, &[u8]); 3] = [
+        let headers: [(&str, &[u8]); 4] = [
             ("X-GitHub-Event", b"push"),
             ("X-Hub-Signature-256", b"sha256=00"),
             ("X-Some-Token", b"secret"),
+            ("X-Odd", b"\xff"),
         ];
         let tenant = TenantId::parse("acme").unwrap();
         let taken_by =
@@ -281,10 +282,23 @@ async fn an_event_says_which_source_took_it_and_shows_no_proof() {
             {"name": "x-github-event", "value": "push"},
             {"name": "x-hub-signature-256", "value": "(hidden)"},
             {"name": "x-some-token", "value": "(hidden)"},
+            {"name": "x-odd", "value": "\u{fffd}"},
         ]);
         assert_eq!(shown["headers"], hidden);
+        let whole = api.get(&format!("/v1/events/{event}/headers")).await;
+        assert_eq!(whole.headers[header::CACHE_CONTROL], "no-store");
+        let all = json!({"headers": [
+            {"name": "x-github-event", "value": "push"},
+            {"name": "x-hub-signature-256", "value": "sha256=00"},
+            {"name": "x-some-token", "value": "secret"},
+            {"name": "x-odd", "value_base64": "/w=="},
+        ]});
+        assert_eq!(whole.expect(200), all, "byte for byte, to whoever may manage");
 
         let emitted = api.get("/v1/events?type=order.paid").await.expect(200);
+        let own = emitted["data"][0]["id"].as_str().unwrap();
+        let none = api.get(&format!("/v1/events/{own}/headers")).await.expect(200);
+        assert_eq!(none, json!({"headers": []}), "it came in by another door");
         assert_eq!(emitted["data"][0]["source"], Value::Null);
         let nobodys = "src_00000000000000000000000000";
         let none = api.get(&format!("/v1/events?source={nobodys}")).await.expect(200);
