@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use aws_lc_rs::hmac;
 use bytes::Bytes;
 use http::{Method, Request, header};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -16,6 +17,8 @@ use hyper_util::{
 };
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
+use snaphook_signature::Secret;
+use tokio::time::timeout;
 use url::Url;
 
 use super::{
@@ -40,6 +43,7 @@ const PAGE_MAX: usize = 250;
 pub struct Client {
     server: Server,
     http: HttpClient,
+    patience: Duration,
 }
 
 /// What posts over HTTP and HTTPS.
@@ -83,7 +87,21 @@ pub struct Page {
 impl Client {
     /// For the server that flags, environment or `dev` name. Connects to nothing yet.
     pub fn new(args: &ClientArgs) -> anyhow::Result<Self> {
-        Ok(Self { server: args.server()?, http: http_client()? })
+        Ok(Self { server: args.server()?, http: http_client()?, patience: CALL_TIMEOUT })
+    }
+
+    /// One that waits no longer than that for an answer to begin.
+    #[must_use]
+    pub fn within(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// A secret for `purpose` that is the same whenever this key is used, and tells nothing of it.
+    pub fn secret_for(&self, purpose: &str) -> Secret {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, self.server.api_key.expose().as_bytes());
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(hmac::sign(&key, purpose.as_bytes()).as_ref());
+        Secret::new_hmac(&bytes)
     }
 
     /// The URL of a path below the server's, each part escaped.
@@ -183,8 +201,9 @@ impl Client {
             .map_err(|_| Failure::usage("the API key has characters that no key has"))?;
 
         let exchange = async {
-            let answer =
-                self.http.request(request).await.map_err(|error| self.unreachable(&error))?;
+            let answer = timeout(self.patience, self.http.request(request)).await;
+            let answer = answer.map_err(|_| self.no_answer(self.patience))?;
+            let answer = answer.map_err(|error| self.unreachable(&error))?;
             let status = answer.status();
             let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
             let body = body.map_err(|error| self.unreachable(error.as_ref()))?.to_bytes();
@@ -194,9 +213,9 @@ impl Client {
                 Err(problem::failure(status.as_u16(), &body))
             }
         };
-        match tokio::time::timeout(CALL_TIMEOUT, exchange).await {
+        match timeout(CALL_TIMEOUT, exchange).await {
             Ok(answer) => Ok(answer?),
-            Err(_) => Err(self.no_answer().into()),
+            Err(_) => Err(self.no_answer(CALL_TIMEOUT).into()),
         }
     }
 
@@ -209,8 +228,8 @@ impl Client {
         .hint("is it running? `snaphook serve` starts one; SNAPHOOK_URL says where it is")
     }
 
-    fn no_answer(&self) -> Failure {
-        let seconds = CALL_TIMEOUT.as_secs();
+    fn no_answer(&self, within: Duration) -> Failure {
+        let seconds = within.as_secs();
         let url = &self.server.url;
         Failure::new(Exit::Unreachable, format!("no answer from {url} within {seconds} s"))
     }

@@ -149,6 +149,7 @@ fn rules(manage: Arc<Manage>) -> Rules {
             let manage = manage.clone();
             Box::pin(async move { sample::secrets(&manage).await.unwrap_or_default() })
         })),
+        forward_to: None,
         status: http::StatusCode::NO_CONTENT,
         fail_first: 0,
         delay: Duration::ZERO,

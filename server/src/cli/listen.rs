@@ -1,4 +1,5 @@
-//! `snaphook listen`: a receiver for development on this machine.
+//! `snaphook listen`: a receiver for development on this machine. What it takes can be handed on to
+//! the program that is being developed; so can the events of a running server, which is `forward`.
 
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
@@ -14,7 +15,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    connect::ClientArgs,
     exit::{Exit, Failure},
+    forward::{self, ForwardArgs},
+    local::Local,
     note,
     output::{Column, Output, columns},
     receiver::{Judge, Rules, Seen, serve},
@@ -27,24 +31,35 @@ pub const SEEN: &[Column] =
     columns!["at", "verdict", "status", "event_id", "event_type", "bytes", "reason"];
 
 /// Receive webhooks on this machine, verify them and print a line for each
+///
+/// With --source or --tenant nothing is received: live events of a running server are handed on to
+/// the URL of --forward-to, in the requests that an endpoint would get, signed with --secret, or with one
+/// that is made of the API key and told. Nothing changes on the server. What a source took goes on as it came, or
+/// with --scheme signed anew as that provider does, with --secret.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  snaphook listen --secret-file secret.txt\n  \
                         snaphook listen --fail-first 2        # to see two retries\n  \
                         snaphook listen --status 410          # to see an endpoint disabled\n  \
-                        snaphook listen --scheme stripe --secret whsec_…\n\n\
+                        snaphook listen --scheme stripe --secret whsec_… --forward-to 3000\n  \
+                        snaphook listen --source stripe --forward-to http://localhost:3000/hook\n  \
+                        snaphook listen --tenant acme --since 2h --forward-to 3000\n\n\
                         Deliveries reach this machine's loopback from `snaphook dev`, or where \
-                        guard.allow has 127.0.0.0/8.")]
+                        guard.allow has 127.0.0.0/8. Events of a server need none of that: they \
+                        are fetched.")]
+#[command(mut_arg("json", |arg| arg.help("Print JSON, one request or event a line")))]
 pub struct Args {
     /// The port on 127.0.0.1; 0 takes a free one
     #[arg(long, default_value_t = 9000, value_name = "N")]
     port: u16,
     #[command(flatten)]
+    forward: ForwardArgs,
+    #[command(flatten)]
     scheme: SchemeArgs,
     /// The URL as the provider knows it, for schemes that sign it
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// The answer to what is genuine
-    #[arg(long, default_value = "204", value_name = "STATUS")]
+    /// The answer to what is genuine; with --forward-to that is the program's
+    #[arg(long, default_value = "204", value_name = "STATUS", conflicts_with = "forward_to")]
     status: StatusCode,
     /// Answer so many requests with 503 first
     #[arg(long, default_value_t = 0, value_name = "N")]
@@ -52,12 +67,12 @@ pub struct Args {
     /// Wait before each answer: 500ms, 20s
     #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = duration::parse)]
     delay: Duration,
-    /// End after one request: 0 when it was genuine, 8 when not
+    /// End after one request: 0 when it was genuine, 8 when not; or after one event of a server: 0
+    /// when it was accepted, 1 when not
     #[arg(long)]
     once: bool,
-    /// Print JSON, one request a line
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    to: ClientArgs,
 }
 
 impl Args {
@@ -83,13 +98,20 @@ impl Args {
 
 /// Runs the command.
 pub async fn run(args: Args) -> anyhow::Result<Exit> {
+    if args.forward.is_live() {
+        return forward::run(args.forward, &args.to, &args.scheme, args.once).await;
+    }
     let judge = args.judge()?;
+    let forward_to = args.forward.forward_to.map(Local::at).transpose()?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
         .await
         .with_context(|| format!("cannot listen on port {}", args.port))?;
-    note(&format!("listening on http://{}", listener.local_addr()?));
+    let address = listener.local_addr()?;
+    let onward = forward_to.as_ref().map(|local| format!(", forwarding to {}", local.url()));
+    note(&format!("listening on http://{address}{}", onward.unwrap_or_default()));
     let rules = Rules {
         judge,
+        forward_to,
         status: args.status,
         fail_first: args.fail_first,
         delay: args.delay,
@@ -99,7 +121,7 @@ pub async fn run(args: Args) -> anyhow::Result<Exit> {
     let stop = CancellationToken::new();
     let serving = serve(listener, rules, tell, stop.clone());
     let showing = async {
-        let exit = show(&mut seen, args.once, &mut Output::new(args.json)).await;
+        let exit = show(&mut seen, args.once, &mut Output::new(args.to.json)).await;
         stop.cancel();
         exit
     };

@@ -18,12 +18,16 @@ mod endpoints;
 mod event_types;
 mod events;
 pub mod exit;
+mod feed;
 mod filters;
 mod find;
+mod forward;
 mod input;
 mod keys;
 mod listen;
+mod local;
 mod migrate;
+mod outgoing;
 mod output;
 mod problem;
 mod receiver;
@@ -83,7 +87,7 @@ enum Command {
     Events(events::Args),
     #[command(alias = "delivery")]
     Deliveries(deliveries::Args),
-    Listen(listen::Args),
+    Listen(Box<listen::Args>),
     Redeliver(redeliver::Args),
     #[command(alias = "secret")]
     Secrets(secrets::Args),
@@ -111,7 +115,7 @@ impl Cli {
             Command::EventTypes(args) => event_types::run(args).await,
             Command::Events(args) => events::run(args).await,
             Command::Deliveries(args) => deliveries::run(args).await,
-            Command::Listen(args) => listen::run(args).await,
+            Command::Listen(args) => Box::pin(listen::run(*args)).await,
             Command::Redeliver(args) => redeliver::run(args).await,
             Command::Secrets(args) => secrets::run(args).await,
             Command::Verify(args) => verify::run(&args),

@@ -21,7 +21,7 @@ use snaphook_signature::{Clock, Received, Secret, Verdict, Verified, Verifier, v
 use tokio::{net::TcpListener, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::wait::wait;
+use super::{local::Local, wait::wait};
 use crate::domain::time::Timestamp;
 
 /// The largest body that is taken: the largest payload there can be, and its envelope.
@@ -49,7 +49,9 @@ pub enum Judge {
 pub struct Rules {
     /// What requests are judged by.
     pub judge: Judge,
-    /// The answer to what is genuine.
+    /// What is genuine is handed on to it, and answered as it does.
+    pub forward_to: Option<Local>,
+    /// Else the answer to what is genuine.
     pub status: StatusCode,
     /// So many requests are answered 503 first.
     pub fail_first: u64,
@@ -110,7 +112,7 @@ async fn receive(
     State(shared): State<Arc<Shared>>,
     request: Request<Body>,
 ) -> axum::response::Response {
-    let Rules { judge, status, fail_first, delay, clock } = &shared.rules;
+    let Rules { judge, forward_to, status, fail_first, delay, clock } = &shared.rules;
     let at = clock();
     let before = shared.requests.fetch_add(1, Ordering::Relaxed);
     let (parts, body) = request.into_parts();
@@ -119,27 +121,28 @@ async fn receive(
     };
     let body = body.to_bytes();
 
-    let Judged { verdict, reason, event_id, event_type } = judge.of(&parts, &body, at).await;
-    let genuine = matches!(verdict, "ok" | UNVERIFIED);
-    let answer = match genuine {
-        // What is not ours is refused, whatever else we were told to answer.
-        false => StatusCode::UNAUTHORIZED,
-        true if before < *fail_first => StatusCode::SERVICE_UNAVAILABLE,
-        true => *status,
-    };
+    let Judged { verdict, mut reason, event_id, event_type } = judge.of(&parts, &body, at).await;
+    let bytes = body.len();
     wait(*delay).await;
-    let seen = Seen {
-        at,
-        verdict,
-        reason,
-        event_id,
-        event_type,
-        bytes: body.len(),
-        status: answer.as_u16(),
+    let genuine = matches!(verdict, "ok" | UNVERIFIED);
+    let answer = match (genuine, forward_to) {
+        // What is not ours is refused, whatever else we were told to answer.
+        (false, _) => StatusCode::UNAUTHORIZED.into_response(),
+        (true, _) if before < *fail_first => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+        (true, None) => status.into_response(),
+        (true, Some(local)) => match local.pass_on(parts, body).await {
+            Ok(answer) => answer.into_response(),
+            Err(problem) => {
+                reason = Some(problem);
+                StatusCode::BAD_GATEWAY.into_response()
+            }
+        },
     };
+    let seen =
+        Seen { at, verdict, reason, event_id, event_type, bytes, status: answer.status().as_u16() };
     // Nobody listens any more when the command is ending; the sender still gets its answer.
     drop(shared.seen.send(seen));
-    answer.into_response()
+    answer
 }
 
 /// What is said of a request.

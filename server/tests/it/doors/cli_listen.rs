@@ -2,14 +2,17 @@
 
 use std::{io::Write as _, net::TcpStream, time::Duration};
 
-use snaphook_signature::{Secret, sign_standard};
+use snaphook_signature::{Received as Signed, Scheme, Secret, Verifier, sign_standard};
 
-use crate::support::program::{Program, Running, post, rest};
+use crate::support::{
+    program::{Program, Running, closed_port, post, rest, whole_exchange},
+    receiver::{Received, Receiver, answer},
+};
 
 fn start(program: &Program, arguments: &[&str]) -> (Running, String) {
     let mut running = program.start(&[&["listen", "--port", "0"], arguments].concat());
     let line = running.wait_for("listening on http://");
-    let address = line.rsplit("http://").next().unwrap().to_owned();
+    let address = line.split("http://").nth(1).unwrap().split(',').next().unwrap().to_owned();
     (running, address)
 }
 
@@ -94,4 +97,56 @@ fn a_secret_that_is_none_is_refused_before_anything_listens() {
     let ended = Program::new().with("SNAPHOOK_SECRET", "whsec_short").run(&["listen"]);
     assert_eq!(ended.code, 2, "{ended:?}");
     assert!(ended.err.contains("the secret: "), "{ended:?}");
+}
+
+/// A provider that signs, a tunnel, `listen`, the program under development: what arrives there has
+/// the bytes that were signed, and its answer goes all the way back.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_genuine_is_handed_on_byte_for_byte_and_answered_as_the_program_does() {
+    let program = Receiver::start(|request: &Received| {
+        let status = if request.body.starts_with(b"{") { 201 } else { 409 };
+        let mut answer = answer(status, "challenge");
+        answer.headers_mut().insert("x-own", "1".parse().unwrap());
+        answer
+    })
+    .await;
+    let url = program.url("/hook?own=1");
+    let github = ["--scheme", "github", "--secret", "a secret", "--forward-to", &url];
+    let (mut running, address) = start(&Program::new(), &github);
+    let verifier = Verifier::new(Scheme::named("github").unwrap(), &["a secret"], None).unwrap();
+    let escaped = br#"{"u":"https:\/\/x"}"#;
+    for (body, status) in [(&escaped[..], 201), (b"\x00\xff\r\n", 409)] {
+        let signed = verifier.sign(&Signed::new(&[], body), "d-1", 0).unwrap().headers;
+        let mut headers: Vec<(&str, &str)> =
+            signed.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        headers.extend([("x-twice", "1"), ("x-twice", "2"), ("x-forwarded-for", "192.0.2.1")]);
+
+        let (head, text) = whole_exchange(&address, "POST /any?b=2", &headers, body).unwrap();
+
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
+        assert!(head.contains("x-own: 1") && text == "challenge", "{head}");
+        let arrived = program.requests().pop().unwrap();
+        assert_eq!((arrived.path.as_str(), &arrived.body[..]), ("/hook?own=1&b=2", body));
+        let pairs: Vec<(&str, &[u8])> =
+            arrived.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        assert!(verifier.verify(&Signed::new(&pairs, &arrived.body), 0).is_ok());
+        let twice = arrived.headers.get_all("x-twice").iter().map(|value| value.to_str().unwrap());
+        assert_eq!(twice.collect::<Vec<_>>(), ["1", "2"]);
+        assert_eq!(arrived.headers["x-forwarded-for"], "192.0.2.1");
+    }
+    assert!(running.read_until("\t409\t")[0].contains("\tok\t201\td-1\t"));
+
+    assert_eq!(post(&address, &[("x-hub-signature-256", "sha256=00")], escaped), 401);
+    assert_eq!(program.requests().len(), 2, "what is forged goes no further");
+}
+
+#[test]
+fn a_program_that_cannot_be_reached_is_told_and_answered_with_502() {
+    let port = closed_port().to_string();
+    let (mut running, address) = start(&Program::new(), &["--forward-to", &port]);
+
+    assert_eq!(post(&address, &[], BODY), 502);
+
+    let told = format!("cannot reach http://localhost:{port}/");
+    assert!(running.read_until(&told)[0].contains("\tunverified\t502\t"));
 }

@@ -6,6 +6,7 @@ mod doors;
 mod doors_agree;
 mod every_door;
 mod killed;
+mod listening;
 mod logs;
 mod lost_node;
 mod node;
