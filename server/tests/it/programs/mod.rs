@@ -5,6 +5,7 @@ mod backlog;
 mod doors;
 mod doors_agree;
 mod every_door;
+mod handshakes;
 mod killed;
 mod listening;
 mod logs;
