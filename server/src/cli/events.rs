@@ -1,12 +1,14 @@
 //! `snaphook events`: what happened.
 
 use serde_json::Value;
+use url::Url;
 
 use super::{
     client::Client,
     connect::ClientArgs,
     exit::Exit,
     filters::{Range, Span, with},
+    find,
     output::{Column, Output, columns},
     tail,
     tenants::note_more,
@@ -68,6 +70,9 @@ struct Which {
     /// Of this type
     #[arg(long = "type", value_name = "TYPE")]
     event_type: Option<String>,
+    /// That this source took, by its id or name
+    #[arg(long)]
+    source: Option<String>,
     /// With this key
     #[arg(long)]
     key: Option<String>,
@@ -75,23 +80,30 @@ struct Which {
     span: Span,
 }
 
+/// The listing of those that are wanted.
+async fn filtered(client: &Client, which: &Which) -> anyhow::Result<Url> {
+    let source = match &which.source {
+        Some(source) => Some(find::source_id(client, source).await?),
+        None => None,
+    };
+    let conditions = [
+        ("tenant", which.tenant.as_deref()),
+        ("type", which.event_type.as_deref()),
+        ("source", source.as_deref()),
+        ("key", which.key.as_deref()),
+        ("since", which.span.since.as_deref()),
+        ("until", which.span.until.as_deref()),
+    ];
+    Ok(with(client, &["v1", "events"], &conditions))
+}
+
 /// Runs the command.
 pub async fn run(args: Args) -> anyhow::Result<Exit> {
     let client = Client::new(&args.to)?;
     let mut output = Output::new(args.to.json);
-    let filtered = |which: &Which| {
-        let conditions = [
-            ("tenant", which.tenant.as_deref()),
-            ("type", which.event_type.as_deref()),
-            ("key", which.key.as_deref()),
-            ("since", which.span.since.as_deref()),
-            ("until", which.span.until.as_deref()),
-        ];
-        with(&client, &["v1", "events"], &conditions)
-    };
     match args.action {
         Action::List { which, range } => {
-            let (items, more) = client.list(&filtered(&which), range.limit).await?;
+            let (items, more) = client.list(&filtered(&client, &which).await?, range.limit).await?;
             output.list(LIST, &items)?;
             note_more(more);
         }
@@ -108,7 +120,8 @@ pub async fn run(args: Args) -> anyhow::Result<Exit> {
         }
         Action::Tail { which } => {
             let id = |event: &Value| event["id"].as_str().map(str::to_owned);
-            return tail::follow(&client, &filtered(&which), id, LIST, &mut output).await;
+            let url = filtered(&client, &which).await?;
+            return tail::follow(&client, &url, id, LIST, &mut output).await;
         }
     }
     Ok(Exit::Done)

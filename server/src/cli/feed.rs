@@ -3,7 +3,13 @@
 //!
 //! Asked for again and again, as in `tail`: no stream to break, and none that hangs after a sleep.
 
-use std::{collections::VecDeque, convert::Infallible, fmt, str::FromStr, time::Duration};
+use std::{
+    collections::{HashSet, VecDeque},
+    convert::Infallible,
+    fmt,
+    str::FromStr,
+    time::Duration,
+};
 
 use serde_json::{Value, value::RawValue};
 use url::Url;
@@ -16,6 +22,9 @@ const PAGE: usize = 100;
 
 /// Items of a page that nobody looks at.
 const PAGE_SKIPPED: usize = 250;
+
+/// Items that were there before the session and that the feed shows late; more are shown.
+const OLD_MAX: usize = 1_000;
 
 /// A transaction that was open for so long when the session began is still seen to commit.
 const LATE: Duration = Duration::from_mins(1);
@@ -71,13 +80,22 @@ pub struct Feed {
     ahead: VecDeque<Box<RawValue>>,
     /// Where the page after those ahead begins.
     beyond: String,
+    /// What was there before the session. A feed shows what is committed only once nothing older
+    /// can come, so that it may be behind the listing for a while.
+    old: HashSet<String>,
 }
 
 impl Feed {
     /// The feed at `url`, which names the filters, from `start` on.
     pub async fn begin(client: Client, url: Url, start: Start) -> anyhow::Result<Self> {
-        let ahead = VecDeque::new();
-        let mut feed = Self { client, url, place: Place::default(), ahead, beyond: String::new() };
+        let mut feed = Self {
+            client,
+            url,
+            place: Place::default(),
+            ahead: VecDeque::new(),
+            beyond: String::new(),
+            old: HashSet::new(),
+        };
         match start {
             Start::After(place) => feed.place = place,
             Start::Since(time) => feed.place.since = Some(time.to_string()),
@@ -123,6 +141,7 @@ impl Feed {
         let page = self.client.page(&url, rows).await?;
         self.ahead = page.data.into();
         self.beyond = page.next.unwrap_or_default();
+        self.ahead.retain(|item| id(item).is_none_or(|id| !self.old.contains(&id)));
         if let Some(passed) = &self.place.passed {
             let at = self.ahead.iter().position(|item| id(item).as_ref() == Some(passed));
             self.ahead.drain(..at.map_or(0, |at| at + 1));
@@ -143,9 +162,13 @@ impl Feed {
             let time = newest["created_at"].as_str().and_then(Timestamp::parse);
             self.place.since = time.map(|time| (time - LATE).to_string());
         }
+        let mut lately = self.url.clone();
+        lately.query_pairs_mut().extend_pairs(self.place.since.iter().map(|time| ("since", time)));
+        let (found, _) = self.client.list(&lately, OLD_MAX).await?;
         loop {
             self.turn(PAGE_SKIPPED).await?;
             if self.ahead.is_empty() {
+                self.old = found.iter().filter_map(|item| id(item)).collect();
                 return Ok(());
             }
             self.ahead.clear();

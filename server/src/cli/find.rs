@@ -34,9 +34,14 @@ pub fn is_source(text: &str) -> bool {
 
 /// The place of `source`, given by its id, or by its name where one source alone has it.
 pub async fn source<'a>(client: &'a Client, source: &str) -> anyhow::Result<Place<'a>> {
-    let place = |id: &str| Place::new(client, &["v1", "sources", id]);
+    let id = source_id(client, source).await?;
+    Ok(Place::new(client, &["v1", "sources", &id]))
+}
+
+/// The id of `source`, given as for [`source`].
+pub async fn source_id(client: &Client, source: &str) -> anyhow::Result<String> {
     if is_source(source) {
-        return Ok(place(source));
+        return Ok(source.to_owned());
     }
     let (sources, _) = client.list(&client.url(&["v1", "sources"]), usize::MAX).await?;
     let mut ids = Vec::new();
@@ -47,7 +52,7 @@ pub async fn source<'a>(client: &'a Client, source: &str) -> anyhow::Result<Plac
         }
     }
     match ids.as_slice() {
-        [id] => Ok(place(id)),
+        [id] => Ok(id.clone()),
         [] => Err(Failure::new(Exit::NotFound, format!("there is no source {source:?}"))
             .hint("`snaphook sources list` shows them")
             .into()),

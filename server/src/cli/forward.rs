@@ -284,7 +284,7 @@ impl Session {
     /// What was done, and how to go on.
     fn sum_up(&self) {
         let Self { forwarded, accepted, left_out, feed, .. } = self;
-        let mut text = format!("forwarded {forwarded}, of which {accepted} were accepted");
+        let mut text = format!("forwarded {forwarded}, accepted {accepted}");
         if !left_out.is_empty() {
             let types = left_out.iter().map(|(name, count)| format!("{name} {count}"));
             let (all, types) = (left_out.values().sum::<u64>(), types.collect::<Vec<_>>());

@@ -131,7 +131,7 @@ async fn receive(
         (true, _) if before < *fail_first => StatusCode::SERVICE_UNAVAILABLE.into_response(),
         (true, None) => status.into_response(),
         (true, Some(local)) => match local.pass_on(parts, body).await {
-            Ok(answer) => answer.into_response(),
+            Ok((status, headers, body)) => (status, headers, Body::from(body)).into_response(),
             Err(problem) => {
                 reason = Some(problem);
                 StatusCode::BAD_GATEWAY.into_response()

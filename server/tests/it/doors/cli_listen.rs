@@ -125,6 +125,7 @@ async fn what_is_genuine_is_handed_on_byte_for_byte_and_answered_as_the_program_
 
         assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
         assert!(head.contains("x-own: 1") && text == "challenge", "{head}");
+        assert!(!head.contains("content-type"), "nothing is added: {head}");
         let arrived = program.requests().pop().unwrap();
         assert_eq!((arrived.path.as_str(), &arrived.body[..]), ("/hook?own=1&b=2", body));
         let pairs: Vec<(&str, &[u8])> =

@@ -160,6 +160,8 @@ async fn what_a_source_takes_arrives_here_as_it_came_with_either_signature() {
             assert!(ended.out.contains("\t204\tevt_"), "{ended:?}");
             assert!(ended.out.contains(event_type) && ended.out.lines().count() == 1, "{ended:?}");
         }
+        let listed = node.run(&["events", "list", "--source", "github"]);
+        assert!(listed.out.contains("\tgithub.push\t") && listed.out.lines().count() == 1);
         let deliveries = node.client.call("GET /v1/deliveries", &Value::Null);
         assert_eq!(deliveries["data"], json!([]), "the server did nothing");
         assert_eq!(node.client.call("GET /v1/audit", &Value::Null), audited);
@@ -240,7 +242,7 @@ async fn a_filter_tells_what_it_leaves_out() {
 
         session.wait_for("left out: b is not among --event-types");
         let (ended, _) = interrupt(session);
-        let told = "forwarded 2, of which 2 were accepted; left out 2: b 2";
+        let told = "forwarded 2, accepted 2; left out 2: b 2";
         assert!(ended.err.contains(told), "{ended:?}");
         assert_eq!(handler.requests().len(), 2);
     })
