@@ -59,10 +59,12 @@ fn every_command_in_the_documents_is_one_that_the_program_knows() {
     let mut seen = 0;
     for document in [
         "README.md",
+        "docs/local-testing.md",
         "docs/operating.md",
         "docs/providers.md",
         "docs/receiving.md",
         "docs/sending.md",
+        "docs/sources.md",
     ] {
         for line in read(document).lines() {
             let Some(command) = command_of(line) else { continue };
