@@ -19,4 +19,5 @@ mod schema;
 mod troubled_database;
 mod troubled_machine;
 mod troubled_postgres;
+mod two_doors;
 mod two_nodes;

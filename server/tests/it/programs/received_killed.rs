@@ -44,7 +44,7 @@ const ACKNOWLEDGED_A_ROUND: usize = 150;
 /// Providers that post at once.
 const SENDERS: usize = 6;
 
-const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX";
+pub(super) const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX";
 
 /// Makes a source beside the server, as one of several servers would.
 async fn add_source(database: &Database) -> SourceToken {
@@ -91,16 +91,31 @@ async fn open(database: &Database) -> Store {
     Store::open(&database.url, Options { migrate: false, serve: false }).await.unwrap()
 }
 
-/// The status of the event `id`, posted once; an error where no whole answer came.
-fn post(address: &str, token: &SourceToken, id: &str) -> std::io::Result<u16> {
-    let body = format!(r#"{{"id":"{id}","type":"charge.paid"}}"#);
+/// What a provider says of its event `id`.
+pub(super) fn body_of(id: &str) -> String {
+    format!(r#"{{"id":"{id}","type":"charge.paid"}}"#)
+}
+
+/// The status of `sent` under a signature of `signed`: the same, or it is forged.
+pub(super) fn post_signed(
+    address: &str,
+    token: &SourceToken,
+    signed: &str,
+    sent: &str,
+) -> std::io::Result<u16> {
     let verifier = Verifier::new(Scheme::named("stripe").unwrap(), &[SECRET], None).unwrap();
     let now = wall_clock().0.div_euclid(1_000_000);
-    let signed = verifier.sign(&Signed::new(&[], body.as_bytes()), "", now).unwrap();
+    let signed = verifier.sign(&Signed::new(&[], signed.as_bytes()), "", now).unwrap();
     let headers: Vec<(&str, &str)> =
         signed.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    exchange(address, &format!("POST /in/{token}"), &headers, body.as_bytes())
+    exchange(address, &format!("POST /in/{token}"), &headers, sent.as_bytes())
         .map(|(status, _)| status)
+}
+
+/// The status of the event `id`, posted once; an error where no whole answer came.
+fn post(address: &str, token: &SourceToken, id: &str) -> std::io::Result<u16> {
+    let body = body_of(id);
+    post_signed(address, token, &body, &body)
 }
 
 /// What the providers know.
