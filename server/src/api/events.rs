@@ -71,6 +71,8 @@ pub struct EventBody {
     source: Option<String>,
     /// Its type in the provider's spelling; `key` is then the provider's id of it.
     source_type: Option<String>,
+    /// Whether its source is paused: its deliveries begin when that is resumed.
+    held: bool,
     /// The headers that are passed on with it, where a source took it; in lists they are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     headers: Option<Vec<HeaderBody>>,
@@ -91,6 +93,7 @@ impl From<EventSummary> for EventBody {
             door: event.door(),
             source: event.source,
             source_type: event.source_type,
+            held: event.held,
             headers: None,
             tenant: event.tenant,
             event_type: event.event_type,
@@ -117,6 +120,7 @@ impl EventBody {
             source: source.map(|source| source.token.to_string()),
             headers: inbound.as_ref().zip(source).map(|(inbound, source)| shown(inbound, source)),
             source_type: inbound.and_then(|inbound| inbound.source_type),
+            held: false,
             tenant: event.tenant,
             event_type: event.event_type,
             version: event.version,
@@ -232,7 +236,7 @@ pub async fn show(
         Some(inbound) => tx.find_source_by_id(inbound.source).await?,
         None => None,
     };
-    Ok(Json(EventBody::whole(whole, source.as_ref())))
+    Ok(Json(EventBody { held: summary.held, ..EventBody::whole(whole, source.as_ref()) }))
 }
 
 /// The bytes of an event's payload, as they were given

@@ -26,6 +26,7 @@ const ONE: &[Column] = columns![
     "content_type",
     "bytes",
     "traceparent",
+    "held",
     "data",
 ];
 const DELIVERIES: &[Column] = columns!["id", "state", "endpoint", "attempts", "next_attempt_at"];

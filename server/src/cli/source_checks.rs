@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use super::checks::Finding;
 use crate::{
     config::Settings,
-    domain::{duration, time::Timestamp},
+    domain::{duration, id::SourceId, time::Timestamp},
     engine::{SourceBook, sources::LiveSource},
     store::{Store, seal::Keyring},
 };
@@ -56,6 +56,18 @@ pub async fn sources(
         let remedy = "set base_url to what providers are to call, or public_url of the source";
         findings.push(Finding::warning(CHECK, found, remedy));
     }
+    let apart = match store.read().await {
+        Ok(mut tx) => tx.count_requests_apart().await,
+        Err(error) => Err(error),
+    };
+    match apart {
+        Ok(apart) => findings.extend(kept_apart(&all, &apart)),
+        Err(error) => findings.push(Finding::failed(
+            CHECK,
+            format!("what they kept apart cannot be read: {error}"),
+            "see above",
+        )),
+    }
     let remembered = settings.retention.dedup;
     if remembered < REPEATED_FOR {
         let found = format!("what they saw is remembered for {}", duration::format(remembered));
@@ -67,6 +79,17 @@ pub async fn sources(
         findings.push(Finding::ok(CHECK, format!("{} can verify", all.len())));
     }
     findings
+}
+
+/// Genuine requests that are no events, for their ids or their signatures were seen before.
+fn kept_apart(all: &[Arc<LiveSource>], apart: &[(SourceId, i64)]) -> Option<Finding> {
+    let many = |source: &LiveSource| apart.iter().find(|(id, _)| *id == source.id);
+    let names = named(all, |source| many(source).is_some())?;
+    let sum: i64 = all.iter().filter_map(|source| many(source)).map(|(_, many)| many).sum();
+    let found = format!("{names}: {sum} genuine requests are kept apart and go nowhere");
+    let remedy = "look at them: `snaphook requests list SOURCE --state conflict`, and \
+                  `--state replay_suspected`; accept those that are right";
+    Some(Finding::warning("sources", found, remedy))
 }
 
 /// The names of those of which this is true; `None` where it is true of none.

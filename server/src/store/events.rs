@@ -59,6 +59,8 @@ pub struct EventSummary {
     pub source: Option<String>,
     /// Its type in the provider's spelling.
     pub source_type: Option<String>,
+    /// Whether it waits, without deliveries yet, until its source is resumed.
+    pub held: bool,
     /// Bytes of its payload.
     pub payload_bytes: i64,
 }
@@ -81,7 +83,9 @@ macro_rules! columns {
     () => {
         "e.id, e.tenant, e.type, e.version, e.content_type, e.key, e.occurred_at, e.traceparent, \
          e.door, (SELECT o.token FROM snaphook.sources o WHERE o.id = e.source_id) AS source, \
-         e.source_type, CAST(octet_length(e.payload) AS bigint) AS payload_bytes"
+         e.source_type, EXISTS (SELECT 1 FROM snaphook.held_events h \
+             WHERE h.source_id = e.source_id AND h.event_id = e.id) AS held, \
+         CAST(octet_length(e.payload) AS bigint) AS payload_bytes"
     };
 }
 

@@ -251,6 +251,17 @@ impl Tx {
         Ok(page.finish(rows?, |row| row.id.0))
     }
 
+    /// How many genuine requests wait for a person to look at them, by source.
+    pub async fn count_requests_apart(&mut self) -> Result<Vec<(SourceId, i64)>, StoreError> {
+        let (conflict, replay) =
+            (RequestState::Conflict.code(), RequestState::ReplaySuspected.code());
+        let text = "SELECT source_id, CAST(count(*) AS bigint) FROM snaphook.requests
+             WHERE state IN ($1, $2) GROUP BY source_id ORDER BY source_id";
+        Ok(on!(self, text, |sql, connection| {
+            sqlx::query_as(sql).bind(conflict).bind(replay).fetch_all(connection).await?
+        }))
+    }
+
     /// Writes down what another look at a request came to.
     pub async fn update_request_verdict(
         &mut self,

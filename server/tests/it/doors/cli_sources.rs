@@ -1,6 +1,7 @@
 //! Sources from the settings file and from the command line, on a running server.
 
 use serde_json::Value;
+use snaphook_signature::{Received, Scheme, Verifier};
 
 use crate::support::{
     databases::{Database, on_both},
@@ -240,14 +241,50 @@ async fn what_a_source_refused_is_looked_at_and_accepted_from_the_command_line()
     .await;
 }
 
+#[tokio::test]
+async fn what_a_person_should_look_at_is_counted_and_told_by_doctor() {
+    on_both(async |database| {
+        let program = program(database);
+        program.write("snaphook.toml", "");
+        let server = Server::start(program);
+        server.run(0, &["tenants", "create", "acme"]);
+        let create = ["sources", "create", "acme", "--name", "shop", "--scheme", "github"];
+        let made = server.json(&[&create[..], &["--secret", "one"]].concat());
+        let url = made[0]["url"].as_str().unwrap();
+        assert_eq!(forge(url), 401);
+        let doctor = || server.program.run(&["doctor", "--json"]).out;
+        assert!(!doctor().contains("kept apart"), "{}", doctor());
+
+        for (id, body) in [("1", "first"), ("1", "another body"), ("2", "first"), ("2", "first")] {
+            assert_eq!(post(url, id, &sign(body), body), 200, "{id} {body}");
+        }
+
+        for state in ["conflict", "replay_suspected"] {
+            let listed = server.json(&["requests", "list", "shop", "--state", state]);
+            assert_eq!(listed.len(), 1, "{state}");
+        }
+        let told = "shop: 2 genuine requests are kept apart and go nowhere";
+        assert!(doctor().contains(told), "{}", doctor());
+    })
+    .await;
+}
+
+/// What GitHub signs with the secret `one`.
+fn sign(body: &str) -> String {
+    let verifier = Verifier::new(Scheme::named("github").unwrap(), &["one"], None).unwrap();
+    let signed = verifier.sign(&Received::new(&[], body.as_bytes()), "", 0).unwrap();
+    let is_it = |name: &str| name.eq_ignore_ascii_case("x-hub-signature-256");
+    signed.headers.into_iter().find(|(name, _)| is_it(name)).unwrap().1
+}
+
 /// Posts what GitHub has not signed, and gives the status of the answer.
 fn forge(url: &str) -> u16 {
+    post(url, "1", &format!("sha256={}", "0".repeat(64)), "forged")
+}
+
+fn post(url: &str, id: &str, signature: &str, body: &str) -> u16 {
     let (address, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
-    let signature = format!("sha256={}", "0".repeat(64));
-    let headers = [
-        ("x-github-event", "ping"),
-        ("x-github-delivery", "1"),
-        ("x-hub-signature-256", &signature),
-    ];
-    exchange(address, &format!("POST /{path}"), &headers, b"forged").unwrap().0
+    let headers =
+        [("x-github-event", "ping"), ("x-github-delivery", id), ("x-hub-signature-256", signature)];
+    exchange(address, &format!("POST /{path}"), &headers, body.as_bytes()).unwrap().0
 }

@@ -120,6 +120,8 @@ async fn what_is_beyond_the_bounds_or_past_its_time_is_forgotten() {
             add(store, &request(id, RequestState::Rejected)).await;
         }
         add(store, &request(7, RequestState::Conflict)).await;
+        let apart = store.read().await.unwrap().count_requests_apart().await.unwrap();
+        assert_eq!(apart, [(SourceId(1), 1)], "nobody needs to look at what was refused");
         let size = list(store, None).await[0].size;
         let beyond = async |many, bytes| {
             let mut tx = store.begin().await.unwrap();

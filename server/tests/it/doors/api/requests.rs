@@ -36,11 +36,22 @@ pub async fn keep(
     secret: &str,
     state: RequestState,
 ) -> String {
+    keep_body(api, source, n, secret, state, BODY).await
+}
+
+async fn keep_body(
+    api: &TestApi,
+    source: &SourceToken,
+    n: u64,
+    secret: &str,
+    state: RequestState,
+    body: &'static [u8],
+) -> String {
     let mut settings = SourceSettings::default();
     let scheme = json!({"scheme": "github"});
     assert!(settings.apply(scheme.as_object().unwrap()).is_empty());
     let signer = settings.verifier(&[secret]).unwrap();
-    let signed = signer.sign(&Received::new(&[], BODY), "guid", 0).unwrap();
+    let signed = signer.sign(&Received::new(&[], body), "guid", 0).unwrap();
     let own = [("X-GitHub-Event", "ping"), ("x-github-delivery", "guid-1")];
     let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let signed = signed.headers.into_iter().filter(|(name, _)| name.contains("Signature"));
@@ -59,7 +70,7 @@ pub async fn keep(
         method: "POST".to_owned(),
         target: format!("/in/{source}?a=1"),
         headers,
-        body: Some(Bytes::from_static(BODY)),
+        body: Some(Bytes::from_static(body)),
         provider_id: None,
         provider_type: None,
         event: (state == RequestState::Conflict).then_some(EventId(7)),
@@ -142,6 +153,78 @@ async fn a_conflict_that_is_accepted_is_an_event_beside_the_first() {
         let accepted = api.get(&format!("{list}?state=accepted")).await.expect(200);
         assert_eq!(accepted["data"].as_array().unwrap().len(), 3);
         assert_eq!(api.get(&format!("{list}?state=odd")).await.problem(400), "invalid_query");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_refused_request_under_the_id_of_another_body_becomes_an_event_beside_it() {
+    on_both(async |api| {
+        let source = source(api).await;
+        let event_of = async |path: &str| {
+            let accepted = post(api, path, "accept").await.expect(200);
+            assert_eq!(accepted["state"], "accepted");
+            accepted["event"].as_str().unwrap().to_owned()
+        };
+        let first = keep(api, &source, 1, "two", RequestState::Rejected).await;
+        let first = event_of(&first).await;
+        let other = b"{\"zen\":\"Anything else.\"}";
+        let path = keep_body(api, &source, 2, "two", RequestState::Rejected, other).await;
+        let second = event_of(&path).await;
+
+        assert_ne!(second, first, "its body is another");
+        for (event, body) in [(&first, BODY), (&second, other)] {
+            let shown = api.get(&format!("/v1/events/{event}")).await.expect(200);
+            assert_eq!((&shown["key"], &shown["type"]), (&json!("guid-1"), &json!("shop.ping")));
+            assert_eq!(api.get(&format!("/v1/events/{event}/payload")).await.bytes, body);
+        }
+        api.deliver_all().await;
+        let sent: Vec<_> = api.world.requests().iter().map(|sent| sent.body.clone()).collect();
+        assert_eq!(sent.len(), 2, "each goes its way");
+        assert_eq!(post(api, &path, "accept").await.problem(409), "request_accepted");
+
+        // The first is still what this id belongs to.
+        let again = keep(api, &source, 3, "two", RequestState::Rejected).await;
+        assert_eq!(event_of(&again).await, first);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_accepted_at_a_paused_source_is_held_and_shown_so() {
+    on_both(async |api| {
+        let source = source(api).await;
+        let set = async |what: &str| {
+            let path = format!("/v1/sources/{source}/{what}");
+            api.post(&path, Value::Null).await.expect(200);
+        };
+        set("pause").await;
+        let mut events = Vec::new();
+        for (n, state) in [(1, RequestState::Rejected), (2, RequestState::Conflict)] {
+            let path = keep(api, &source, n, "two", state).await;
+            let accepted = post(api, &path, "accept").await.expect(200);
+            events.push(accepted["event"].as_str().unwrap().to_owned());
+        }
+        let held = async || {
+            let listed = api.get(&format!("/v1/events?source={source}")).await.expect(200);
+            let listed: Vec<_> = listed["data"].as_array().unwrap().clone();
+            let mut held: Vec<_> = listed.into_iter().map(|event| event["held"].clone()).collect();
+            for event in &events {
+                held.push(
+                    api.get(&format!("/v1/events/{event}")).await.expect(200)["held"].clone(),
+                );
+            }
+            held
+        };
+        api.deliver_all().await;
+        assert_eq!(api.world.requests().len(), 0, "nothing goes on");
+        assert_eq!(held().await, [json!(true), json!(true), json!(true), json!(true)]);
+
+        set("resume").await;
+        api.engine().release_held().await.unwrap();
+        api.deliver_all().await;
+        assert_eq!(api.world.requests().len(), 2);
+        assert_eq!(held().await, [json!(false), json!(false), json!(false), json!(false)]);
     })
     .await;
 }
