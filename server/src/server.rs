@@ -27,7 +27,7 @@ use crate::{
         master_key::{MasterKeyError, keyring},
     },
     domain::{circuit::CircuitRules, health::HealthRules, scope::Actor},
-    engine::{Engine, EngineSettings, Worker},
+    engine::{Engine, EngineSettings, Worker, heartbeat},
     ingress::{self, Ingress},
     manage::{Manage, ManageError, OWNER_WAIT},
     store::{
@@ -210,8 +210,12 @@ impl Server {
                 worker.drain().await;
             }
         };
+        let mut name = name;
         let beside = Box::pin(async {
+            let period = heartbeat(settings.delivery.lease);
             tokio::select! {
+                () = node_name::keep(&manage.store, &settings.node, &mut name, period),
+                    if settings.roles.worker => {}
                 () = engine.sources.keep() => {}
                 () = engine.keep_pruned(), if settings.roles.worker => {}
                 () = stop.cancelled() => {}

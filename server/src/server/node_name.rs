@@ -57,3 +57,27 @@ pub async fn take(
         let _ = timeout(EVERY, std::future::pending::<()>()).await;
     }
 }
+
+/// Keeps the name: a lock that ended with its session, as when the database was restarted, is taken
+/// anew, and so is one that could not be had at the start. Looks `period` after `period`, and never
+/// ends.
+pub async fn keep(store: &Store, name: &str, lock: &mut Option<NameLock>, period: Duration) {
+    loop {
+        let _ = timeout(period, std::future::pending::<()>()).await;
+        if let Some(lock) = lock
+            && lock.is_held().await
+        {
+            continue;
+        }
+        match store.take_name(name).await {
+            Ok(Some(taken)) => *lock = Some(taken),
+            Ok(None) if lock.take().is_some() => {
+                tracing::error!(
+                    node = name,
+                    "another node took this one's name while the database was away; stop one of them"
+                );
+            }
+            Ok(None) | Err(_) => {} // if not now, at the next look
+        }
+    }
+}

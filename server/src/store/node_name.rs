@@ -11,7 +11,17 @@ const NAMES: i32 = LOCKS + 1;
 
 /// As long as it is held, no other process takes the name.
 pub struct NameLock {
-    _session: Option<PgConnection>,
+    session: Option<PgConnection>,
+}
+
+impl NameLock {
+    /// Whether its session lives: the lock is gone with a session that the database has ended.
+    pub async fn is_held(&mut self) -> bool {
+        match &mut self.session {
+            Some(session) => session.ping().await.is_ok(),
+            None => true,
+        }
+    }
 }
 
 impl Store {
@@ -19,7 +29,7 @@ impl Store {
     /// enough.
     pub async fn take_name(&self, name: &str) -> Result<Option<NameLock>, StoreError> {
         let Pool::Postgres { engine, .. } = &self.pool else {
-            return Ok(Some(NameLock { _session: None }));
+            return Ok(Some(NameLock { session: None }));
         };
         let mut session = PgConnection::connect_with(&engine.connect_options()).await?;
         let taken = sqlx::query_scalar("SELECT pg_try_advisory_lock($1, hashtext($2))")
@@ -27,7 +37,7 @@ impl Store {
             .bind(name)
             .fetch_one(&mut session)
             .await?;
-        Ok(if taken { Some(NameLock { _session: Some(session) }) } else { None })
+        Ok(if taken { Some(NameLock { session: Some(session) }) } else { None })
     }
 }
 

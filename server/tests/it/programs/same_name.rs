@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use snaphook::{
     domain::time::Timestamp,
-    server::{StartError, node_name::take},
+    server::{
+        StartError,
+        node_name::{keep, take},
+    },
     store::Store,
 };
 
 use super::node::pause;
-use crate::support::databases::{self, Kind};
+use crate::support::databases::{self, Database, Kind};
 
 const PERIOD: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -56,4 +59,27 @@ async fn a_name_is_one_nodes_at_a_time() {
         assert!(taken.unwrap().is_some(), "as soon as the other has stopped");
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_name_is_kept_though_the_database_ends_its_session() {
+    let database = Database::migrated(Kind::Postgres).await;
+    let store = database.open().await;
+    let mut lock = store.take_name("a").await.unwrap();
+    assert!(lock.as_mut().unwrap().is_held().await);
+    let cut = "SELECT pg_terminate_backend(pid) FROM pg_locks
+        WHERE locktype = 'advisory'
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    database.execute(cut).await;
+    assert!(!lock.as_mut().unwrap().is_held().await, "it ended with its session");
+
+    tokio::select! {
+        () = keep(&store, "a", &mut lock, PERIOD) => unreachable!("it never ends"),
+        () = pause(5 * PERIOD) => {}
+    }
+
+    assert!(store.take_name("a").await.unwrap().is_none(), "it is this node's again");
+    drop(lock);
+    store.close().await;
+    database.remove().await;
 }
