@@ -82,3 +82,37 @@ impl Tx {
         Ok(rows)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{domain::time::Timestamp, store::Slot};
+
+    fn row(event: i64) -> Row {
+        Row {
+            slot: Slot::default(),
+            event_id: EventId(event),
+            endpoint_id: EndpointId(1),
+            tenant: "acme".to_owned(),
+            shard: 0,
+            run: 0,
+            attempt: 0,
+            rung: 0,
+            due_at: Timestamp::default(),
+        }
+    }
+
+    #[test]
+    fn what_is_left_of_a_stretch_begins_behind_its_last_row_and_leaves_none_out() {
+        let (first, last) = (EventId(1), EventId(100));
+        let stretch = Stretch { shard: 0, endpoint: EndpointId(1), first, last, limit: 2 };
+        for (events, expected, why) in [
+            (&[][..], None, "nothing was there"),
+            (&[7], None, "less than wanted is all there is"),
+            (&[7, 8], Some(9), "the very next event may have a row"),
+        ] {
+            let rows: Vec<Row> = events.iter().copied().map(row).collect();
+            assert_eq!(stretch.rest(&rows), expected.map(EventId), "{why}");
+        }
+    }
+}

@@ -8,6 +8,7 @@ use snaphook::{
 };
 
 use super::{NOW, fresh, on_both, one_delivery};
+use crate::support::databases::{Database, Kind};
 
 fn finished(row: &Row, mark: Mark, started_at: Timestamp) -> Finished {
     Finished {
@@ -109,6 +110,41 @@ async fn a_result_that_comes_late_is_told_so_and_changes_no_state() {
         assert_eq!(lane(store, &row).await, before, "the retry still stands");
     })
     .await;
+}
+
+/// On PostgreSQL a row is found by its place, and a place is used again: a row that was changed
+/// twice may lie where it lay before.
+#[tokio::test]
+async fn a_row_that_came_back_to_its_place_is_not_taken_for_what_it_was() {
+    for (change, reason) in [
+        ("attempt = attempt + 1", None),
+        ("run = run + 1", None),
+        ("attempt = attempt + 1", Some("status")),
+        ("run = run + 1", Some("status")),
+    ] {
+        let database = Database::migrated(Kind::Postgres).await;
+        let store = database.open().await;
+        let row = one_delivery(&store).await;
+        // Into another index and back, with the first place free by then.
+        for statement in [
+            &*format!("UPDATE snaphook.queue SET state = 1, {change}"),
+            "VACUUM snaphook.queue",
+            "UPDATE snaphook.queue SET state = 0",
+        ] {
+            database.execute(statement).await;
+        }
+        let now = fresh(&store).await.pop().unwrap();
+        assert_eq!(now.slot, row.slot, "it lies where it lay");
+
+        // Without a reason it is settled by a statement of its own.
+        let late = Finished { reason, ..finished(&row, Mark::Delivered, NOW) };
+        let completion = complete(&store, &[late]).await;
+
+        assert!(completion.late.contains(&(row.event_id, row.endpoint_id)), "{change} {reason:?}");
+        assert_eq!(fresh(&store).await, [now], "{change} {reason:?}");
+        store.close().await;
+        database.remove().await;
+    }
 }
 
 #[tokio::test]
