@@ -177,6 +177,7 @@ impl Tx {
         filter: &EventFilter,
         page: Page<(i64, i64)>,
     ) -> Result<Paged<EventSummary>, StoreError> {
+        let end = self.end_of_feed().await?;
         let (tx, after, settled, order) = match self.dialect() {
             Dialect::Postgres => (
                 "CAST(CAST(e.tx AS text) AS bigint)",
@@ -211,7 +212,21 @@ impl Tx {
                 .fetch_all(connection)
                 .await?
         });
-        Ok(page.finish_feed(rows, (0, 0), |row| (row.tx, row.event.id.0)).map(|row| row.event))
+        Ok(page.finish_feed(rows, end, |row| (row.tx, row.event.id.0)).map(|row| row.event))
+    }
+
+    /// A place in the feed behind which all lies that is still to come. Asked for before the feed
+    /// is: what becomes visible between the two is shown, and not passed over. On SQLite, where
+    /// a clock that is set back would draw ids from before it, it is the beginning.
+    async fn end_of_feed(&mut self) -> Result<(i64, i64), StoreError> {
+        let text = match self.dialect() {
+            Dialect::Postgres => {
+                "SELECT CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint) - 1,
+                        CAST(9223372036854775807 AS bigint)"
+            }
+            Dialect::Sqlite => "SELECT CAST(0 AS bigint), CAST(0 AS bigint)",
+        };
+        Ok(on!(self, text, |sql, connection| sqlx::query_as(sql).fetch_one(connection).await)?)
     }
 
     /// One event without its payload; of `tenant` alone, if one is given.

@@ -151,17 +151,17 @@ impl<K: Key> Page<K> {
         Paged { rows, next, previous }
     }
 
-    /// The page of a feed: it only goes onward, and its end is a place to ask again from. `start`
-    /// lies before every row: the place of a feed that has none yet.
-    pub(super) fn finish_feed<T>(
-        self,
-        mut rows: Vec<T>,
-        start: K,
-        key: impl Fn(&T) -> K,
-    ) -> Paged<T> {
+    /// The page of a feed: it only goes onward, and its end is a place to ask again from. `end` lies
+    /// before every row that is still to come: whoever has read so far need not look there again.
+    pub(super) fn finish_feed<T>(self, mut rows: Vec<T>, end: K, key: impl Fn(&T) -> K) -> Paged<T>
+    where
+        K: Ord,
+    {
+        let more = rows.len() > usize::from(self.limit);
         rows.truncate(usize::from(self.limit));
-        let last = rows.last().map(key).or(self.from.map(|(_, key)| key)).unwrap_or(start);
-        let next = Some(write(self.digest, Way::Onward, &last));
+        let last = rows.last().map(key).or(self.from.map(|(_, key)| key));
+        let next = if more { last } else { last.max(Some(end)) };
+        let next = next.map(|key| write(self.digest, Way::Onward, &key));
         Paged { rows, next, previous: None }
     }
 }
