@@ -107,6 +107,14 @@ pub async fn run(args: Args) -> anyhow::Result<Exit> {
         .await
         .with_context(|| format!("cannot listen on port {}", args.port))?;
     let address = listener.local_addr()?;
+    if let Some(local) = &forward_to
+        && local.is_at(address)
+    {
+        let problem = format!("--forward-to {} is where it listens itself", local.url());
+        return Err(Failure::usage(problem)
+            .hint("give the program's port; --port takes another")
+            .into());
+    }
     let onward = forward_to.as_ref().map(|local| format!(", forwarding to {}", local.url()));
     note(&format!("listening on http://{address}{}", onward.unwrap_or_default()));
     let rules = Rules {

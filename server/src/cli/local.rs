@@ -2,12 +2,12 @@
 //!
 //! Not the client that delivers: its guard would refuse the very addresses that this is for.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt as _, Full, Limited};
-use url::Url;
+use url::{Host, Url};
 
 use super::client::{HttpClient, http_client, innermost};
 
@@ -57,6 +57,17 @@ impl Local {
     /// Where it is.
     pub fn url(&self) -> &Url {
         &self.url
+    }
+
+    /// Whether that is this address of loopback: what it is handed would come back.
+    pub fn is_at(&self, address: SocketAddr) -> bool {
+        let is_here = match self.url.host() {
+            Some(Host::Domain(name)) => name == "localhost",
+            Some(Host::Ipv4(ip)) => ip.is_loopback(),
+            Some(Host::Ipv6(ip)) => ip.is_loopback(),
+            None => false,
+        };
+        is_here && self.url.port_or_known_default() == Some(address.port())
     }
 
     /// Sends a request, to `url` as it is written, and takes the answer; or says why there is none.

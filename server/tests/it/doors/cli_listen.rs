@@ -151,3 +151,11 @@ fn a_program_that_cannot_be_reached_is_told_and_answered_with_502() {
     let told = format!("cannot reach http://localhost:{port}/");
     assert!(running.read_until(&told)[0].contains("\tunverified\t502\t"));
 }
+
+#[test]
+fn what_would_come_back_to_itself_is_refused() {
+    let port = closed_port().to_string();
+    let ended = Program::new().run(&["listen", "--port", &port, "--forward-to", &port]);
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert!(ended.err.contains("is where it listens itself"), "{ended:?}");
+}
