@@ -18,13 +18,22 @@ CREATE TABLE snaphook_sequence (
 INSERT INTO snaphook_sequence (a, b, c)
 VALUES (abs(random() % 1024) * 2 + 1, abs(random() % 2048), abs(random() % 1024) * 2 + 1);
 
--- Every door's way in. `dedup` is what makes two calls the same event.
+-- What the rows of the last statement came to, for snaphook to read, and to empty, in the same
+-- transaction. `event_id` is the event, or the one that was there before.
+CREATE TABLE snaphook_findings (
+    n         INTEGER  NOT NULL PRIMARY KEY,
+    event_id  INTEGER,
+    finding   INTEGER  NOT NULL
+);
+
+-- Every door's way in. `dedup` is what makes two calls the same event; what became of a row that has
+-- a number is found under it: 0 for a new event, 1 for one that was there, 2 if it differs.
 CREATE VIEW snaphook_accept AS
-SELECT NULL AS tenant, NULL AS type, NULL AS payload, NULL AS key, NULL AS dedup, NULL AS version,
+SELECT NULL AS n, NULL AS tenant, NULL AS type, NULL AS payload, NULL AS key, NULL AS dedup, NULL AS version,
        NULL AS occurred_at, NULL AS traceparent, NULL AS content_type, NULL AS door, NULL AS checked
 WHERE 0;
 
-CREATE TRIGGER snaphook_accept_insert INSTEAD OF INSERT ON snaphook_accept BEGIN
+CREATE TRIGGER snaphook_accept_insert INSTEAD OF INSERT ON snaphook_accept WHEN NEW.door IS NOT NULL BEGIN
     -- A blob, or a text with a zero byte in it, would pass the rules below and break every reader.
     SELECT RAISE(ABORT, 'tenant: pass text, not a number or a blob, without a zero byte')
     WHERE typeof(NEW.tenant) NOT IN ('text', 'null') OR length(CAST(NEW.tenant AS BLOB)) <> length(NEW.tenant);
@@ -75,9 +84,9 @@ CREATE TRIGGER snaphook_accept_insert INSTEAD OF INSERT ON snaphook_accept BEGIN
             + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000),
         n = (n + 1) & 2047
     WHERE NOT duplicate;
-    UPDATE snaphook_sequence SET event_id = (n * a + b) & 2047 WHERE NOT duplicate;
-    UPDATE snaphook_sequence SET event_id =
-        ((((event_id | (event_id >> 5)) - (event_id & (event_id >> 5))) * c) & 2047) | (micros << 11)
+    UPDATE snaphook_sequence SET event_id = (
+        SELECT ((((x | (x >> 5)) - (x & (x >> 5))) * c) & 2047) | (micros << 11)
+        FROM (SELECT (n * a + b) & 2047 AS x))
     WHERE NOT duplicate;
 
     INSERT INTO snaphook_events
@@ -101,6 +110,8 @@ CREATE TRIGGER snaphook_accept_insert INSTEAD OF INSERT ON snaphook_accept BEGIN
     INSERT INTO snaphook_keys (tenant, key, event_id, created_at)
     SELECT NEW.tenant, NEW.dedup, event_id, (micros) + 1735689600000000
     FROM snaphook_sequence WHERE NOT duplicate AND NEW.dedup IS NOT NULL;
+    INSERT INTO snaphook_findings (n, event_id, finding)
+    SELECT NEW.n, event_id, duplicate + differs FROM snaphook_sequence WHERE NEW.n IS NOT NULL;
 END;
 
 -- For programs that share the file. `data` is kept as written: text as its UTF-8 bytes.
@@ -127,4 +138,28 @@ CREATE TRIGGER snaphook_outbox_insert INSTEAD OF INSERT ON snaphook_outbox BEGIN
          CAST(strftime('%s', NEW.occurred_at) AS INTEGER) * 1000000
              + CAST(substr(strftime('%f', NEW.occurred_at), 4) AS INTEGER) * 1000,
          NEW.traceparent, NULL, 0, 0);
+END;
+
+-- What was delivered and is to be said no more of: its attempt becomes history, and its row goes. A
+-- row that somebody else has moved on is found under its number, and nothing is written of it.
+CREATE VIEW snaphook_deliver AS
+SELECT NULL AS n, NULL AS slot, NULL AS event_id, NULL AS endpoint_id, NULL AS run, NULL AS attempt,
+       NULL AS started_at, NULL AS status, NULL AS duration_us, NULL AS detail, NULL AS response
+WHERE 0;
+
+CREATE TRIGGER snaphook_deliver_insert INSTEAD OF INSERT ON snaphook_deliver WHEN NEW.n IS NOT NULL BEGIN
+    INSERT INTO snaphook_findings (n, event_id, finding)
+    SELECT NEW.n, NEW.event_id, 0
+    WHERE NOT EXISTS (
+        SELECT 1 FROM snaphook_queue q
+        WHERE q.slot = NEW.slot AND q.event_id = NEW.event_id AND q.endpoint_id = NEW.endpoint_id
+            AND q.run = NEW.run AND q.attempt = NEW.attempt);
+    INSERT INTO snaphook_attempts (event_id, endpoint_id, n, started_at, run, tenant, outcome, sent, status,
+        duration_us, detail, response)
+    SELECT NEW.event_id, NEW.endpoint_id, NEW.attempt + 1, NEW.started_at, NEW.run, q.tenant, 1, 1, NEW.status,
+        NEW.duration_us, NEW.detail, NEW.response
+    FROM snaphook_queue q
+    WHERE q.slot = NEW.slot AND NOT EXISTS (SELECT 1 FROM snaphook_findings f WHERE f.n = NEW.n);
+    DELETE FROM snaphook_queue
+    WHERE slot = NEW.slot AND NOT EXISTS (SELECT 1 FROM snaphook_findings f WHERE f.n = NEW.n);
 END;

@@ -7,20 +7,12 @@ CREATE TABLE snaphook_held_events (
     PRIMARY KEY (source_id, event_id)
 ) WITHOUT ROWID;
 
--- What the rows of the last statement came to, for the caller to read, and to empty, in the same
--- transaction. `event_id` is the event, or the one that was there before.
-CREATE TABLE snaphook_findings (
-    n         INTEGER  NOT NULL PRIMARY KEY,
-    event_id  INTEGER,
-    finding   INTEGER  NOT NULL
-);
-
 CREATE VIEW snaphook_receive AS
 SELECT NULL AS n, NULL AS source_id, NULL AS tenant, NULL AS type, NULL AS payload, NULL AS content_type,
        NULL AS key, NULL AS source_type, NULL AS headers, NULL AS digest, NULL AS evidence, NULL AS body_digest
 WHERE 0;
 
-CREATE TRIGGER snaphook_receive_insert INSTEAD OF INSERT ON snaphook_receive BEGIN
+CREATE TRIGGER snaphook_receive_insert INSTEAD OF INSERT ON snaphook_receive WHEN NEW.n IS NOT NULL BEGIN
     INSERT INTO snaphook_findings (n, event_id, finding)
     SELECT NEW.n, r.event_id,
         CASE WHEN r.event_id IS NULL THEN 0 WHEN r.body_digest = NEW.body_digest THEN 1 ELSE 2 END
@@ -36,11 +28,9 @@ CREATE TRIGGER snaphook_receive_insert INSTEAD OF INSERT ON snaphook_receive BEG
             + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000),
         n = (n + 1) & 2047
     WHERE (SELECT finding FROM snaphook_findings WHERE n = NEW.n) = 0;
-    UPDATE snaphook_findings SET event_id = (SELECT (q.n * q.a + q.b) & 2047 FROM snaphook_sequence q)
-    WHERE n = NEW.n AND finding = 0;
     UPDATE snaphook_findings SET event_id = (
-        SELECT ((((event_id | (event_id >> 5)) - (event_id & (event_id >> 5))) * q.c) & 2047) | (q.micros << 11)
-        FROM snaphook_sequence q)
+        SELECT ((((x | (x >> 5)) - (x & (x >> 5))) * c) & 2047) | (micros << 11)
+        FROM (SELECT (q.n * q.a + q.b) & 2047 AS x, q.c, q.micros FROM snaphook_sequence q))
     WHERE n = NEW.n AND finding = 0;
 
     INSERT INTO snaphook_received (source_id, digest, event_id, body_digest, at)

@@ -1,7 +1,7 @@
 //! Endpoints as the engine uses them: parsed, opened and ready, kept until they change.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::Duration,
@@ -24,13 +24,15 @@ use crate::{
         id::EndpointId,
         outcome::Plain,
         retry::RetrySchedule,
-        time::Timestamp,
     },
     store::{StoreError, Tx, endpoints::EndpointRow, seal::Place, secrets::SecretRow},
 };
 
 /// Nothing is sent on settings older than this.
 const STALE: Duration = Duration::from_secs(5);
+
+/// Endpoints that are loaded by one statement: a node that starts has to load them all.
+const LOADED_AT_ONCE: usize = 500;
 
 /// An endpoint, ready for attempts.
 #[derive(Debug)]
@@ -123,24 +125,30 @@ impl LiveEndpoints {
         self.fresh_at.is_some_and(|at| monotonic.saturating_sub(at) < STALE)
     }
 
-    /// Loads an endpoint that is not here yet. `None` when there is no such row.
+    /// Loads those of these endpoints that are not here yet, and gives them. One that has no row is
+    /// left out.
     pub async fn load(
         &mut self,
         engine: &Engine,
         tx: &mut Tx,
-        endpoint: EndpointId,
-    ) -> Result<Option<Arc<LiveEndpoint>>, StoreError> {
-        if let Some(live) = self.endpoints.get(&endpoint) {
-            return Ok(Some(live.clone()));
+        endpoints: impl Iterator<Item = EndpointId>,
+    ) -> Result<Vec<(EndpointId, Arc<LiveEndpoint>)>, StoreError> {
+        let unknown = endpoints.filter(|endpoint| !self.endpoints.contains_key(endpoint));
+        let unknown: Vec<EndpointId> = unknown.collect::<BTreeSet<_>>().into_iter().collect();
+        if unknown.is_empty() {
+            return Ok(Vec::new());
         }
         if self.epoch.is_none() {
             // What changes between this load and the first refresh must be seen by the latter.
             self.epoch = Some(tx.config_epoch().await?);
         }
-        let Some(row) = tx.find_endpoint(endpoint).await? else { return Ok(None) };
-        let live = Arc::new(engine.live_endpoint(tx, row).await?);
-        self.endpoints.insert(endpoint, live.clone());
-        Ok(Some(live))
+        let mut loaded = Vec::with_capacity(unknown.len());
+        for some in unknown.chunks(LOADED_AT_ONCE) {
+            let rows = tx.list_endpoints_by_id(some).await?;
+            loaded.extend(engine.live_endpoints(tx, rows).await?);
+        }
+        self.endpoints.extend(loaded.iter().cloned());
+        Ok(loaded)
     }
 
     /// Reads what changed since the last call. Gives the endpoints that did, of those loaded.
@@ -153,11 +161,10 @@ impl LiveEndpoints {
         let epoch = tx.config_epoch().await?;
         let mut changed = Vec::new();
         if let Some(seen) = self.epoch.filter(|seen| *seen != epoch) {
-            for row in tx.list_endpoints_changed_since(seen).await? {
-                let id = row.id;
-                let Some(before) = self.endpoints.get(&id).cloned() else { continue };
-                let live = Arc::new(engine.live_endpoint(tx, row).await?);
-                self.endpoints.insert(id, live.clone());
+            let mut rows = tx.list_endpoints_changed_since(seen).await?;
+            rows.retain(|row| self.endpoints.contains_key(&row.id));
+            for (id, live) in engine.live_endpoints(tx, rows).await? {
+                let Some(before) = self.endpoints.insert(id, live.clone()) else { continue };
                 // Its connections were made for the settings before.
                 if let Ok(ready) = &before.ready {
                     engine.world.forget(ready.url());
@@ -193,12 +200,26 @@ impl LiveEndpoints {
 }
 
 impl Engine {
-    async fn live_endpoint(
+    async fn live_endpoints(
         &self,
         tx: &mut Tx,
-        row: EndpointRow,
-    ) -> Result<LiveEndpoint, StoreError> {
-        let secrets = tx.list_live_secrets(row.id, Timestamp(0)).await?;
+        rows: Vec<EndpointRow>,
+    ) -> Result<Vec<(EndpointId, Arc<LiveEndpoint>)>, StoreError> {
+        let ids: Vec<EndpointId> = rows.iter().map(|row| row.id).collect();
+        let mut secrets: HashMap<EndpointId, Vec<SecretRow>> = HashMap::new();
+        for some in ids.chunks(LOADED_AT_ONCE) {
+            for secret in tx.list_secrets_of(some).await? {
+                secrets.entry(secret.endpoint).or_default().push(secret);
+            }
+        }
+        let live = |row: EndpointRow| {
+            let secrets = secrets.remove(&row.id).unwrap_or_default();
+            (row.id, Arc::new(self.live_endpoint(row, &secrets)))
+        };
+        Ok(rows.into_iter().map(live).collect())
+    }
+
+    fn live_endpoint(&self, row: EndpointRow, secrets: &[SecretRow]) -> LiveEndpoint {
         let mut settings = row.settings.clone();
         let schedule = match &settings.retry_schedule {
             Some(text) => RetrySchedule::from_text(text).unwrap_or(self.settings.schedule.clone()),
@@ -218,7 +239,7 @@ impl Engine {
         let filter = Filter::parse_setting(&settings.filter);
         let ready = || {
             let secrets = self
-                .open(&row, &mut settings, &secrets)
+                .open(&row, &mut settings, secrets)
                 .map_err(|problem| Unready::internal(row.id, &problem))?;
             ReadyEndpoint::new(&settings, secrets, self.settings.timeout)
                 .map_err(|error| Unready::invalid(&error))
@@ -232,7 +253,7 @@ impl Engine {
         };
         let (state, deleted, epoch) = (row.state, row.deleted_at.is_some(), row.epoch);
         let (discarding, health) = (row.discarding && !deleted, row.health);
-        Ok(LiveEndpoint {
+        LiveEndpoint {
             ready,
             schedule,
             final_statuses,
@@ -243,7 +264,7 @@ impl Engine {
             discarding,
             epoch,
             health,
-        })
+        }
     }
 
     /// Opens what is sealed. What does not open is the operator's to mend; attempts fail with the

@@ -7,7 +7,11 @@ mod outcomes;
 mod shards;
 mod staying;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use self::{news::News, staying::Pages};
 use super::{
@@ -144,9 +148,9 @@ impl Owner {
         self.refresh().await?;
         let mut tx = engine.store.read_engine().await?;
         let now = engine.now();
+        self.know(&mut tx, commands.iter().map(|command| command.endpoint)).await?;
         for command in &commands {
             let (endpoint, event) = (command.endpoint, command.event);
-            self.know(&mut tx, endpoint).await?;
             let wanted = match command.kind {
                 CommandKind::Look => Some(event).filter(|event| event.0 > 0),
                 CommandKind::LetGo => {
@@ -169,13 +173,20 @@ impl Owner {
         Ok(commands.len())
     }
 
-    /// Loads an endpoint's settings, unless they are here.
-    async fn know(&mut self, tx: &mut Tx, endpoint: EndpointId) -> Result<(), StoreError> {
-        if !self.lanes.knows(endpoint)
-            && let Some(live) = self.live.load(&self.engine, tx, endpoint).await?
-        {
-            self.lanes.set(endpoint, live.lane.clone());
-            self.lanes.set_health(endpoint, live.health.clone());
+    /// Loads the settings of endpoints, unless they are here.
+    async fn know(
+        &mut self,
+        tx: &mut Tx,
+        endpoints: impl Iterator<Item = EndpointId>,
+    ) -> Result<(), StoreError> {
+        let unknown = endpoints.filter(|endpoint| !self.lanes.knows(*endpoint));
+        let unknown: HashSet<EndpointId> = unknown.collect();
+        self.live.load(&self.engine, tx, unknown.iter().copied()).await?;
+        for endpoint in unknown {
+            if let Some(live) = self.live.get(endpoint) {
+                self.lanes.set(endpoint, live.lane.clone());
+                self.lanes.set_health(endpoint, live.health.clone());
+            }
         }
         Ok(())
     }

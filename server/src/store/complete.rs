@@ -95,7 +95,7 @@ pub struct Completion {
 }
 
 impl Tx {
-    /// Completes a batch. On PostgreSQL it needs no open transaction: each statement is whole.
+    /// Completes a batch, in the open transaction or, where there is none, each statement by itself.
     pub async fn complete(
         &mut self,
         batch: &[Finished],
@@ -109,6 +109,11 @@ impl Tx {
             Db::Sqlite(_) => self.complete_in_sqlite(batch, now).await,
         }
     }
+}
+
+/// Whether nothing is to be said of it but that it was delivered.
+fn is_plain(one: &Finished) -> bool {
+    one.mark == Mark::Delivered && one.sent && one.counted && one.reason.is_none()
 }
 
 fn micros(took: Duration) -> i64 {

@@ -8,7 +8,7 @@ use sqlx::{
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 
-use super::{Pool, Store, StoreError, files, group::Groups};
+use super::{Pool, Store, StoreError, files, group::Groups, writer::Writer};
 
 /// How long a caller waits for a connection, or for a foreign writer of the same SQLite file.
 const WAIT: Duration = Duration::from_secs(5);
@@ -22,6 +22,14 @@ const DOOR_CONNECTIONS: u32 = 16;
 
 /// For the engine: fetch, complete, leases and upkeep run side by side; more gain nothing.
 const ENGINE_CONNECTIONS: u32 = 6;
+
+/// The pages that the writer of a SQLite file keeps in memory, in KiB as the minus says: the upper
+/// parts of all its indexes.
+const WRITER_CACHE: &str = "-8192";
+
+/// Pages that gather before they are moved from the log into the file: 16 MB. A page that is
+/// written to again and again is moved once.
+const WAL_PAGES: &str = "4000";
 
 /// Readers of a SQLite file: they never wait for one another.
 const READERS: u32 = 8;
@@ -140,13 +148,20 @@ async fn open_sqlite(url: &str, path: &str, options: Options) -> Result<Pool, St
         .busy_timeout(WAIT)
         .foreign_keys(false)
         .statement_cache_capacity(256);
-    let pool = || SqlitePoolOptions::new().acquire_timeout(WAIT);
-    let writer = pool().max_connections(1).idle_timeout(None).max_lifetime(None);
+    let readers = SqlitePoolOptions::new()
+        .acquire_timeout(WAIT)
+        .max_connections(READERS)
+        .test_before_acquire(false); // a file does not go away
+    let writes = connect
+        .clone()
+        // What a statement would undo if it failed, in memory: its default is a file.
+        .pragma("temp_store", "memory")
+        .pragma("cache_size", WRITER_CACHE)
+        .pragma("wal_autocheckpoint", WAL_PAGES);
     Ok(Pool::Sqlite {
-        writer: writer.connect_with(connect.clone()).await?,
-        readers: pool()
-            .max_connections(READERS)
-            .connect_lazy_with(connect.create_if_missing(false)),
+        writer: Writer::open(writes, WAIT).await?,
+        readers: readers.connect_lazy_with(connect.create_if_missing(false)),
+        kept: super::held::Kept::default(),
         path: file.into(),
         _lock: lock,
     })

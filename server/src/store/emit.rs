@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Dialect, StoreError, Tx, on};
+use super::{Dialect, StoreError, Tx, in_file::View, on};
 use crate::domain::{
     event::Door, event_type::EventType, id::EventId, tenant::TenantId, time::Timestamp,
 };
@@ -33,6 +33,13 @@ pub struct NewEvent {
     /// Whether its schema was checked already.
     pub checked: bool,
 }
+
+/// The way in of SQLite.
+static ACCEPT: View = View::new(
+    "INSERT INTO snaphook_accept (n, tenant, type, payload, key, dedup, version, occurred_at,
+         traceparent, content_type, door, checked)",
+    12,
+);
 
 /// What became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,8 +120,40 @@ impl Tx {
         Ok(())
     }
 
-    /// Stores many events of one door in one statement; all or none. PostgreSQL alone.
+    /// Stores many events in one statement; all or none. On PostgreSQL they are of one door.
     pub(super) async fn accept_many_at_once(
+        &mut self,
+        events: &[&NewEvent],
+    ) -> Result<Vec<Accepted>, StoreError> {
+        match self.dialect() {
+            Dialect::Postgres => self.accept_by_function(events).await,
+            Dialect::Sqlite => self.accept_by_view(events).await,
+        }
+    }
+
+    async fn accept_by_view(&mut self, events: &[&NewEvent]) -> Result<Vec<Accepted>, StoreError> {
+        let found = self
+            .put_rows(&ACCEPT, events, |query, event| {
+                query
+                    .bind(event.tenant.as_str())
+                    .bind(event.event_type.as_str())
+                    .bind(event.payload.as_ref())
+                    .bind(event.key.as_deref())
+                    .bind(event.dedup.as_deref())
+                    .bind(event.version.as_deref())
+                    .bind(event.occurred_at)
+                    .bind(event.traceparent.as_deref())
+                    .bind(event.content_type.as_deref())
+                    .bind(event.door.code())
+                    .bind(event.checked)
+            })
+            .await?;
+        let accepted =
+            |(_, event, finding)| Accepted { event, duplicate: finding > 0, differs: finding > 1 };
+        Ok(found.into_iter().map(accepted).collect())
+    }
+
+    async fn accept_by_function(
         &mut self,
         events: &[&NewEvent],
     ) -> Result<Vec<Accepted>, StoreError> {

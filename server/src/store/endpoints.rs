@@ -6,7 +6,7 @@
 //! Header values and private keys are sealed before they come here; this file sees bytes.
 
 use super::{
-    StoreError, Tx, on,
+    Db, StoreError, Tx, json_of, on,
     page::{Order, Page, Paged},
 };
 use crate::domain::{
@@ -127,12 +127,31 @@ impl Tx {
         &mut self,
         id: EndpointId,
     ) -> Result<Option<EndpointRow>, StoreError> {
-        let found: Option<Columns> = on!(
-            self,
-            concat!("SELECT ", columns!(), " FROM snaphook.endpoints WHERE id = $1"),
-            |sql, connection| sqlx::query_as(sql).bind(id).fetch_optional(connection).await
-        )?;
-        found.map(EndpointRow::try_from).transpose()
+        Ok(self.list_endpoints_by_id(&[id]).await?.pop())
+    }
+
+    /// The endpoints of these ids, deleted ones too, in no order. An id that is not there has none.
+    pub async fn list_endpoints_by_id(
+        &mut self,
+        ids: &[EndpointId],
+    ) -> Result<Vec<EndpointRow>, StoreError> {
+        self.faults.step()?;
+        let found: Vec<Columns> = match &mut self.db {
+            Db::Postgres(connection) => {
+                let text =
+                    concat!("SELECT ", columns!(), " FROM snaphook.endpoints WHERE id = ANY($1)");
+                sqlx::query_as(text).bind(ids).fetch_all(&mut **connection).await?
+            }
+            Db::Sqlite(connection) => {
+                let text = concat!(
+                    "SELECT ",
+                    columns!(),
+                    " FROM snaphook_endpoints WHERE id IN (SELECT value FROM json_each($1))"
+                );
+                sqlx::query_as(text).bind(json_of(ids)).fetch_all(&mut **connection).await?
+            }
+        };
+        found.into_iter().map(EndpointRow::try_from).collect()
     }
 
     /// What changed after `epoch`, deleted endpoints too, in the order of the changes.

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Accepted, Arrival, Dialect, NewEvent, Store, StoreError};
+use super::{
+    Accepted, Arrival, Caller, Dialect, NewEvent, Store, StoreError, Tx, in_file::ROWS_MAX,
+};
 
 /// Items of one group: beyond a hundred, a larger group gains little and waits longer.
 const GROUP_ITEMS_MAX: usize = 128;
@@ -190,19 +192,34 @@ impl Store {
     /// is everybody's, for then nothing was committed.
     async fn accept_group(&self, events: &[&NewEvent]) -> Results<Accepted> {
         let outcome = match self.dialect() {
-            Dialect::Postgres if is_uniform(events) => self.accept_at_once(events).await,
-            _ => self.accept_one_by_one(events).await,
+            Dialect::Postgres if !is_uniform(events) => self.accept_one_by_one(events).await,
+            _ => self.accept_at_once(events).await,
         };
-        let outcome = match outcome {
-            Err(StoreError::Refused(_)) if events.len() > 1 => self.accept_apart(events).await,
-            outcome => outcome,
+        let outcome = match (outcome, self.dialect()) {
+            (Err(StoreError::Refused(_)), Dialect::Sqlite) => self.accept_one_by_one(events).await,
+            (Err(StoreError::Refused(_)), _) if events.len() > 1 => self.accept_apart(events).await,
+            (outcome, _) => outcome,
         };
         for_all(outcome, events.len())
     }
 
     async fn accept_at_once(&self, events: &[&NewEvent]) -> Result<Results<Accepted>, StoreError> {
-        let accepted = self.read().await?.accept_many_at_once(events).await?;
+        let mut tx = self.begin_group(events.len()).await?;
+        let accepted = tx.accept_many_at_once(events).await?;
+        tx.commit().await?;
+        if accepted.len() != events.len() {
+            return Err(lost());
+        }
         Ok(accepted.into_iter().map(Ok).collect())
+    }
+
+    /// For what [`Tx::accept_many_at_once`] and [`Tx::receive_many`] do with so many rows: what is
+    /// one statement commits itself.
+    pub(super) async fn begin_group(&self, many: usize) -> Result<Tx, StoreError> {
+        match self.dialect() {
+            Dialect::Sqlite if many > ROWS_MAX => self.begin().await,
+            _ => self.writer(Caller::Door).await,
+        }
     }
 
     async fn accept_one_by_one(

@@ -57,15 +57,15 @@ impl Store {
                 Ok(connection.list_applied_migrations("snaphook.migrations").await?)
             }
             Pool::Sqlite { writer, .. } => {
+                let mut connection = writer.turn().await?;
                 let there: Option<i64> = sqlx::query_scalar(
                     "SELECT 1 FROM sqlite_master WHERE name = 'snaphook_migrations'",
                 )
-                .fetch_optional(writer)
+                .fetch_optional(&mut *connection)
                 .await?;
                 if there.is_none() {
                     return Ok(Vec::new());
                 }
-                let mut connection = writer.acquire().await?;
                 Ok(connection.list_applied_migrations("snaphook_migrations").await?)
             }
         }
@@ -98,7 +98,7 @@ impl Store {
                 named(&POSTGRES, "snaphook.migrations").run(&mut *connection).await?;
             }
             Pool::Sqlite { writer, .. } => {
-                let mut connection = writer.acquire().await?;
+                let mut connection = writer.turn().await?;
                 let path: String =
                     sqlx::query_scalar("SELECT file FROM pragma_database_list WHERE name = 'main'")
                         .fetch_one(&mut *connection)

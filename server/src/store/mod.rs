@@ -30,6 +30,7 @@ mod group;
 mod health;
 mod held;
 pub mod idempotency;
+mod in_file;
 mod migrate;
 mod node_name;
 pub mod page;
@@ -48,10 +49,11 @@ mod stretches;
 mod subscriptions;
 pub mod tenants;
 mod upkeep;
+mod writer;
 
 use std::sync::Arc;
 
-use sqlx::{AssertSqlSafe, PgPool, SqlSafeStr, SqlStr, Sqlite, SqlitePool, pool::PoolConnection};
+use sqlx::{AssertSqlSafe, PgPool, Postgres, SqlSafeStr, SqlStr, Sqlite, SqlitePool};
 
 pub use bell::Bell;
 pub use commands::{Command, CommandKind};
@@ -73,7 +75,8 @@ pub use source_secrets::SourceSecretRow;
 pub use sources::SourceRow;
 pub use stretches::Stretch;
 
-use crate::faults::Faults;
+use self::writer::InFile;
+use crate::{domain::id::EndpointId, faults::Faults};
 
 /// An open database.
 #[derive(Clone)]
@@ -93,13 +96,13 @@ enum Pool {
         /// For the engine: plans are fixed, for a stale statistic must not turn a claim into a scan.
         engine: PgPool,
         /// Connections of `engine` that rest between two statements.
-        kept: held::Kept,
+        kept: held::Kept<Postgres>,
     },
     Sqlite {
-        /// One connection: whoever has it, writes. Waiting for it is first come, first served,
-        /// which SQLite's own busy handler is not.
-        writer: SqlitePool,
+        writer: writer::Writer,
         readers: SqlitePool,
+        /// Of `readers`, those of the engine that rest between two statements.
+        kept: held::Kept<Sqlite>,
         path: Arc<std::path::Path>,
         /// Held as long as the server runs; its lock is the lease of all shards.
         _lock: Option<Arc<std::fs::File>>,
@@ -116,8 +119,8 @@ pub struct Tx {
 }
 
 enum Db {
-    Postgres(held::Held),
-    Sqlite(PoolConnection<Sqlite>),
+    Postgres(held::Held<Postgres>),
+    Sqlite(writer::InFile),
 }
 
 /// Which databases a statement can run on, and what differs between them.
@@ -152,6 +155,11 @@ use on;
 /// The text of a statement for SQLite, where a prefix stands for the schema.
 fn in_sqlite(text: impl SqlSafeStr) -> SqlStr {
     AssertSqlSafe(text.into_sql_str().as_str().replace("snaphook.", "snaphook_")).into_sql_str()
+}
+
+/// Ids as SQLite takes a list of them.
+fn json_of(ids: &[EndpointId]) -> String {
+    serde_json::json!(ids.iter().map(|id| id.0).collect::<Vec<_>>()).to_string()
 }
 
 /// Which connections a caller takes: doors and engine never wait for one another.
@@ -197,14 +205,10 @@ impl Store {
         self.reader(Caller::Engine).await
     }
 
-    /// For one statement of the engine's that changes something: it stands by itself on
-    /// PostgreSQL, where it commits as it ends, and in a transaction on SQLite, whose writers take
-    /// turns. [`Tx::commit`] ends both.
+    /// For one statement of the engine's that changes something: it stands by itself, and commits
+    /// as it ends. [`Tx::commit`] gives the connection back.
     pub async fn begin_statement(&self) -> Result<Tx, StoreError> {
-        match self.dialect() {
-            Dialect::Postgres => self.read_engine().await,
-            Dialect::Sqlite => self.begin_engine().await,
-        }
+        self.writer(Caller::Engine).await
     }
 
     async fn reader(&self, caller: Caller) -> Result<Tx, StoreError> {
@@ -216,31 +220,32 @@ impl Store {
             (Pool::Postgres { engine, kept, .. }, Caller::Engine) => {
                 Db::Postgres(kept.acquire(engine).await?)
             }
-            (Pool::Sqlite { readers, .. }, _) => Db::Sqlite(readers.acquire().await?),
+            (Pool::Sqlite { readers, .. }, Caller::Door) => {
+                Db::Sqlite(InFile::Reads(held::Held::new(readers.acquire().await?)))
+            }
+            (Pool::Sqlite { readers, kept, .. }, Caller::Engine) => {
+                Db::Sqlite(InFile::Reads(kept.acquire(readers).await?))
+            }
         };
         Ok(Tx { db, faults: self.faults.clone(), open: false })
     }
 
     async fn start(&self, caller: Caller) -> Result<Tx, StoreError> {
-        let mut tx = match &self.pool {
-            Pool::Postgres { .. } => self.reader(caller).await?,
+        let mut tx = self.writer(caller).await?;
+        tx.begin().await?;
+        Ok(tx)
+    }
+
+    /// A connection that may write, and no transaction yet.
+    async fn writer(&self, caller: Caller) -> Result<Tx, StoreError> {
+        match &self.pool {
+            Pool::Postgres { .. } => self.reader(caller).await,
             Pool::Sqlite { writer, .. } => {
                 self.faults.step()?;
-                let db = Db::Sqlite(writer.acquire().await?);
-                Tx { db, faults: self.faults.clone(), open: false }
+                let db = Db::Sqlite(InFile::Writes(writer.turn().await?));
+                Ok(Tx { db, faults: self.faults.clone(), open: false })
             }
-        };
-        tx.open = true;
-        match &mut tx.db {
-            Db::Postgres(connection) => {
-                sqlx::query("BEGIN").execute(&mut **connection).await.map(drop)
-            }
-            // Take the write lock now: a read that turns into a write can only fail later.
-            Db::Sqlite(connection) => {
-                sqlx::query("BEGIN IMMEDIATE").execute(&mut **connection).await.map(drop)
-            }
-        }?;
-        Ok(tx)
+        }
     }
 
     /// Whether the database answers.
@@ -263,7 +268,8 @@ impl Store {
                 kept.release();
                 engine.close().await;
             }
-            Pool::Sqlite { writer, readers, .. } => {
+            Pool::Sqlite { writer, readers, kept, .. } => {
+                kept.release();
                 readers.close().await;
                 writer.close().await;
             }
@@ -272,6 +278,20 @@ impl Store {
 }
 
 impl Tx {
+    async fn begin(&mut self) -> Result<(), StoreError> {
+        self.open = true;
+        match &mut self.db {
+            Db::Postgres(connection) => {
+                sqlx::query("BEGIN").execute(&mut **connection).await.map(drop)
+            }
+            // Take the write lock now: a read that turns into a write can only fail later.
+            Db::Sqlite(connection) => {
+                sqlx::query("BEGIN IMMEDIATE").execute(&mut **connection).await.map(drop)
+            }
+        }?;
+        Ok(())
+    }
+
     /// Makes all of it so, or fails. After an `Unreachable` it is not known which.
     pub async fn commit(mut self) -> Result<(), StoreError> {
         // A lone statement has committed itself.
@@ -286,8 +306,10 @@ impl Tx {
     /// Ends one that only read, and read to the end: its connection serves the next at once.
     /// Dropping does so too, at the price of a journey.
     pub fn finish(mut self) {
-        if let (Db::Postgres(connection), false) = (&mut self.db, self.open) {
-            connection.is_sound();
+        match &mut self.db {
+            Db::Postgres(connection) if !self.open => connection.is_sound(),
+            Db::Sqlite(connection) if !self.open => connection.is_sound(),
+            _ => {}
         }
     }
 

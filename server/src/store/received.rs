@@ -6,6 +6,7 @@ use bytes::Bytes;
 use super::{
     Db, Dialect, Store, StoreError, Tx,
     group::{Grouped, Results, for_all, lost},
+    in_file::View,
     on,
 };
 use crate::domain::{
@@ -19,12 +20,12 @@ use crate::domain::{
     tenant::TenantId,
 };
 
-/// Rows of one statement on SQLite: powers of two up to this one, so that there are few texts to
-/// prepare.
-const ROWS_MAX: usize = 64;
-
-/// Values of one row.
-const COLUMNS: usize = 12;
+/// The way in of SQLite.
+static RECEIVE: View = View::new(
+    "INSERT INTO snaphook_receive (n, source_id, tenant, type, payload, content_type, key, source_type,
+         headers, digest, evidence, body_digest)",
+    12,
+);
 
 /// A verified request on its way in. Its texts hold no NUL, which PostgreSQL would refuse.
 #[derive(Clone, Debug)]
@@ -173,10 +174,7 @@ impl Store {
     }
 
     async fn receive_at_once(&self, arrivals: &[&Arrival]) -> Result<Results<Receipt>, StoreError> {
-        let mut tx = match self.dialect() {
-            Dialect::Postgres => self.read().await?, // its one statement commits itself
-            Dialect::Sqlite => self.begin().await?,
-        };
+        let mut tx = self.begin_group(arrivals.len()).await?;
         let receipts = tx.receive_many(arrivals).await?;
         tx.commit().await?;
         if receipts.len() != arrivals.len() {
@@ -237,18 +235,9 @@ impl Tx {
         &mut self,
         arrivals: &[&Arrival],
     ) -> Result<Vec<(EventId, i16)>, StoreError> {
-        let Db::Sqlite(connection) = &mut self.db else { unreachable!("asked by the caller") };
-        let mut rest = arrivals;
-        let mut n = 0_i64;
-        while !rest.is_empty() {
-            self.faults.step()?;
-            let rows = (1 << rest.len().ilog2()).min(ROWS_MAX);
-            let (some, others) = rest.split_at(rows);
-            let text = insert_into_view(rows);
-            let mut query = sqlx::query(sqlx::AssertSqlSafe(text));
-            for one in some {
-                query = query
-                    .bind(n)
+        let found = self
+            .put_rows(&RECEIVE, arrivals, |query, one| {
+                query
                     .bind(one.source)
                     .bind(one.tenant.as_str())
                     .bind(one.event_type.as_str())
@@ -259,17 +248,10 @@ impl Tx {
                     .bind(one.headers.as_ref())
                     .bind(one.dedup.as_ref().map(|digest| &digest[..]))
                     .bind(one.evidence.as_ref().map(|digest| &digest[..]))
-                    .bind(&one.body[..]);
-                n += 1;
-            }
-            query.execute(&mut **connection).await?;
-            rest = others;
-        }
-        let text = "DELETE FROM snaphook_findings RETURNING n, event_id, finding";
-        let mut rows: Vec<(i64, EventId, i16)> =
-            sqlx::query_as(text).fetch_all(&mut **connection).await?;
-        rows.sort_unstable_by_key(|row| row.0);
-        Ok(rows.into_iter().map(|(_, event, finding)| (event, finding)).collect())
+                    .bind(&one.body[..])
+            })
+            .await?;
+        Ok(found.into_iter().map(|(_, event, finding)| (event, finding)).collect())
     }
 
     /// Whether any event is held for its source.
@@ -317,18 +299,4 @@ impl Tx {
         }
         Ok(released)
     }
-}
-
-fn insert_into_view(rows: usize) -> String {
-    let row = |row: usize| {
-        let places = (1..=COLUMNS).map(|place| format!("${}", row * COLUMNS + place));
-        format!("({})", places.collect::<Vec<_>>().join(", "))
-    };
-    let rows: Vec<_> = (0..rows).map(row).collect();
-    format!(
-        "INSERT INTO snaphook_receive (n, source_id, tenant, type, payload, content_type, key, source_type,
-             headers, digest, evidence, body_digest)
-         VALUES {}",
-        rows.join(", ")
-    )
 }

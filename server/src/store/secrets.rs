@@ -2,7 +2,7 @@
 //! no request is signed by a secret that was revoked more than a few seconds ago.
 
 use super::{
-    StoreError, Tx, on,
+    Db, StoreError, Tx, json_of, on,
     page::{Order, Page, Paged},
 };
 use crate::domain::{
@@ -94,6 +94,35 @@ impl Tx {
                 .fetch_all(connection)
                 .await
         )?;
+        found.into_iter().map(SecretRow::try_from).collect()
+    }
+
+    /// The secrets of these endpoints that were not revoked, those that have expired too: for the
+    /// engine, which looks at the clock when it signs.
+    pub async fn list_secrets_of(
+        &mut self,
+        endpoints: &[EndpointId],
+    ) -> Result<Vec<SecretRow>, StoreError> {
+        self.faults.step()?;
+        let found: Vec<Columns> = match &mut self.db {
+            Db::Postgres(connection) => {
+                let text = concat!(
+                    "SELECT ",
+                    columns!(),
+                    " FROM snaphook.secrets WHERE endpoint_id = ANY($1) AND revoked_at IS NULL"
+                );
+                sqlx::query_as(text).bind(endpoints).fetch_all(&mut **connection).await?
+            }
+            Db::Sqlite(connection) => {
+                let text = concat!(
+                    "SELECT ",
+                    columns!(),
+                    " FROM snaphook_secrets
+                     WHERE endpoint_id IN (SELECT value FROM json_each($1)) AND revoked_at IS NULL"
+                );
+                sqlx::query_as(text).bind(json_of(endpoints)).fetch_all(&mut **connection).await?
+            }
+        };
         found.into_iter().map(SecretRow::try_from).collect()
     }
 

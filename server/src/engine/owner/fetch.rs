@@ -137,8 +137,8 @@ impl Owner {
         }
         let hot = !pages[0].goes_back();
         let dense = hot.then(|| staying::dense(&rows, key));
+        self.know(tx, rows.iter().map(|row| row.endpoint_id)).await?;
         for row in rows {
-            self.know(tx, row.endpoint_id).await?;
             match self.lanes.offer(&row, now) {
                 Offer::Park if self.let_stay(&row, key(&row), dense.as_ref(), now) => {}
                 Offer::Park => surplus.push(row),

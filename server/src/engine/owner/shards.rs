@@ -101,8 +101,9 @@ impl Owner {
         tx: &mut Tx,
         shards: &[i16],
     ) -> Result<(), StoreError> {
-        for (endpoint, due) in tx.list_lanes(shards).await? {
-            self.know(tx, endpoint).await?;
+        let lanes = tx.list_lanes(shards).await?;
+        self.know(tx, lanes.iter().map(|(endpoint, _)| *endpoint)).await?;
+        for (endpoint, due) in lanes {
             self.lanes.park(endpoint, due);
         }
         Ok(())

@@ -9,7 +9,7 @@
 
 use std::collections::HashSet;
 
-use super::{Completion, Finished, micros};
+use super::{Completion, Finished, is_plain, micros};
 use crate::{
     domain::{
         attempt::Mark,
@@ -129,11 +129,6 @@ impl Tx {
 enum Settle {
     Delivered,
     Any,
-}
-
-/// Whether nothing is to be said of it but that it was delivered.
-fn is_plain(one: &Finished) -> bool {
-    one.mark == Mark::Delivered && one.sent && one.counted && one.reason.is_none()
 }
 
 /// The columns of a batch as the rows `u`, in the order in which `bind_batch` binds them.

@@ -1,18 +1,73 @@
-//! A batch in one transaction: few, large statements, each over a JSON array, for every statement
-//! costs a hop to the thread that runs it.
+//! Few, large statements, for each costs a journey to the thread that runs it. Nearly all attempts
+//! deliver, and go through a view of their own; the others, and those whose rows have moved on,
+//! through a statement for each kind of write, over a JSON array.
 
 use std::collections::HashSet;
 
-use super::{Completion, Finished, micros};
+use super::{Completion, Finished, is_plain, micros};
 use crate::{
     domain::{attempt::Mark, delivery::Cause, time::Timestamp},
-    store::{Db, StoreError, Tx},
+    store::{
+        Db, StoreError, Tx,
+        in_file::{ROWS_MAX, View},
+    },
 };
+
+static DELIVER: View = View::new(
+    "INSERT INTO snaphook_deliver (n, slot, event_id, endpoint_id, run, attempt, started_at, status,
+         duration_us, detail, response)",
+    11,
+);
 
 impl Tx {
     pub(super) async fn complete_in_sqlite(
         &mut self,
         batch: &[Finished],
+        now: Timestamp,
+    ) -> Result<Completion, StoreError> {
+        let (delivered, mut others): (Vec<&Finished>, Vec<&Finished>) =
+            batch.iter().partition(|one| is_plain(one));
+        for some in delivered.chunks(ROWS_MAX) {
+            let moved_on = self.deliver(some).await?;
+            others.extend(moved_on.into_iter().map(|n| some[n]));
+        }
+        if others.is_empty() {
+            return Ok(Completion::default());
+        }
+        let alone = !self.open;
+        if alone {
+            self.begin().await?;
+        }
+        let completion = self.complete_by_kind(&others, now).await?;
+        if alone {
+            self.end("COMMIT").await?;
+        }
+        Ok(completion)
+    }
+
+    /// Gives the places of those whose rows have moved on.
+    async fn deliver(&mut self, batch: &[&Finished]) -> Result<Vec<usize>, StoreError> {
+        let found = self
+            .put_rows(&DELIVER, batch, |query, one| {
+                query
+                    .bind(one.row.slot)
+                    .bind(one.row.event_id)
+                    .bind(one.row.endpoint_id)
+                    .bind(one.row.run)
+                    .bind(one.row.attempt)
+                    .bind(one.started_at)
+                    .bind(one.status)
+                    .bind(micros(one.took))
+                    .bind(one.detail.as_str())
+                    .bind(one.response.as_deref())
+            })
+            .await?;
+        Ok(found.into_iter().map(|(n, ..)| n).collect())
+    }
+
+    async fn complete_by_kind(
+        &mut self,
+        batch: &[&Finished],
         now: Timestamp,
     ) -> Result<Completion, StoreError> {
         let Db::Sqlite(connection) = &mut self.db else { unreachable!("asked by complete") };
@@ -48,7 +103,7 @@ impl Tx {
 
 /// Each statement with the rows that it is about, if there are any.
 fn statements(
-    batch: &[Finished],
+    batch: &[&Finished],
     matched: &HashSet<usize>,
     now: Timestamp,
 ) -> [(&'static str, Option<String>); 4] {
@@ -125,13 +180,13 @@ fn attempt_json(one: &Finished, mark: Mark) -> serde_json::Value {
     ])
 }
 
-fn json_of(batch: &[Finished], row: impl Fn(usize, &Finished) -> serde_json::Value) -> String {
+fn json_of(batch: &[&Finished], row: impl Fn(usize, &Finished) -> serde_json::Value) -> String {
     json_of_some(batch, |_, _| true, row).unwrap_or_else(|| "[]".to_owned())
 }
 
 /// `None` when there is none, so that no statement runs for nothing.
 fn json_of_some(
-    batch: &[Finished],
+    batch: &[&Finished],
     wanted: impl Fn(usize, &Finished) -> bool,
     row: impl Fn(usize, &Finished) -> serde_json::Value,
 ) -> Option<String> {

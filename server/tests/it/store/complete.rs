@@ -1,13 +1,16 @@
 //! Completions: the attempt becomes history and the queue moves on, once, whoever comes late.
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeSet, HashSet},
+    time::Duration,
+};
 
 use snaphook::{
     domain::{attempt::Mark, delivery::Cause, id::DeliveryId, time::Timestamp},
     store::{Completion, Finished, Row, Store},
 };
 
-use super::{NOW, fresh, on_both, one_delivery};
+use super::{NOW, add_endpoint, fresh, new_event, on_both, one_delivery};
 use crate::support::databases::{Database, Kind};
 
 fn finished(row: &Row, mark: Mark, started_at: Timestamp) -> Finished {
@@ -20,15 +23,15 @@ fn finished(row: &Row, mark: Mark, started_at: Timestamp) -> Finished {
         counted: true,
         started_at,
         took: Duration::from_millis(12),
-        status: Some(500),
-        reason: Some("status"),
+        status: Some(if mark == Mark::Delivered { 204 } else { 500 }),
+        reason: (mark != Mark::Delivered).then_some("status"),
         detail: "{}".to_owned(),
         response: None,
     }
 }
 
 async fn complete(store: &Store, batch: &[Finished]) -> Completion {
-    let mut tx = store.begin_engine().await.unwrap();
+    let mut tx = store.begin_statement().await.unwrap();
     let completion = tx.complete(batch, NOW).await.unwrap();
     tx.commit().await.unwrap();
     completion
@@ -158,6 +161,56 @@ async fn a_batch_that_is_completed_again_after_an_unheard_commit_changes_nothing
         complete(store, &batch).await;
 
         assert_eq!(lane(store, &row).await, before);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_a_large_batch_each_is_settled_by_itself_in_a_transaction_or_without() {
+    on_both(async |store| {
+        add_endpoint(store, "acme", 1, &["*"]).await;
+        for begin in [true, false] {
+            store.accept_many(vec![new_event("acme", "order.paid"); 300]).await.unwrap();
+            let rows = fresh(store).await;
+            let mark = |n: usize| if n.is_multiple_of(7) { Mark::Retry } else { Mark::Delivered };
+            let mut batch: Vec<_> =
+                rows.iter().enumerate().map(|(n, row)| finished(row, mark(n), NOW)).collect();
+            // Somebody else was faster with two of them, of one with the same result.
+            complete(store, &[finished(&rows[3], Mark::Retry, NOW), batch[290].clone()]).await;
+            batch[3].started_at = NOW + Duration::from_secs(1);
+            batch[290].started_at = NOW + Duration::from_secs(1);
+
+            let mut tx = if begin {
+                store.begin_engine().await.unwrap()
+            } else {
+                store.begin_statement().await.unwrap()
+            };
+            let completion = tx.complete(&batch, NOW).await.unwrap();
+            tx.commit().await.unwrap();
+
+            let late = [batch[3].pair(), batch[290].pair()];
+            assert_eq!(completion.late, HashSet::from(late));
+            assert!(fresh(store).await.is_empty());
+            let waiting = lane(store, &rows[0]).await;
+            let waiting: BTreeSet<_> = waiting.iter().map(|row| row.event_id).collect();
+            let expected = (0..300).filter(|n| *n == 3 || mark(*n) == Mark::Retry);
+            let expected: BTreeSet<_> = expected.map(|n| rows[n].event_id).collect();
+            assert_eq!(waiting, expected);
+            for (n, marks) in [
+                (3, vec![Mark::Retry, Mark::Late]),
+                (4, vec![Mark::Delivered]),
+                (7, vec![Mark::Retry]),
+            ] {
+                let id = DeliveryId { event: rows[n].event_id, endpoint: rows[n].endpoint_id };
+                let attempts = store.read().await.unwrap().list_attempts(id).await.unwrap();
+                let found: Vec<_> = attempts.iter().map(|attempt| attempt.mark).collect();
+                assert_eq!(found, marks, "the delivery {n}");
+                assert!(attempts.iter().all(|attempt| attempt.detail == "{}"));
+            }
+            let rest = lane(store, &rows[0]).await;
+            let rest: Vec<_> = rest.iter().map(|row| finished(row, Mark::Delivered, NOW)).collect();
+            complete(store, &rest).await;
+        }
     })
     .await;
 }

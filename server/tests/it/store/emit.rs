@@ -1,7 +1,10 @@
 //! Events going in: dedup, row and fan-out in one transaction.
 
 use bytes::Bytes;
-use snaphook::{domain::time::Timestamp, store::StoreError};
+use snaphook::{
+    domain::time::Timestamp,
+    store::{StoreError, events::EventFilter, page::Page},
+};
 
 use super::{add_endpoint, emit, fresh, new_event, on_both};
 
@@ -117,6 +120,52 @@ async fn each_event_of_a_group_has_its_own_verdict() {
             [false, false, true, false]
         );
         assert_eq!(accepted[1].event, accepted[2].event);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_group_of_any_size_is_told_of_each_event_in_its_order() {
+    on_both(async |store| {
+        add_endpoint(store, "acme", 1, &["*"]).await;
+        let mut stored = 0;
+        for size in [1, 2, 3, 127, 128, 129, 255, 256, 257, 520] {
+            let keyed = |n: usize| {
+                let mut event = new_event("acme", "order.paid");
+                event.dedup = Some(format!("{size}-{}", n.min(size / 2)));
+                event
+            };
+            let accepted = store.accept_many((0..size).map(keyed).collect()).await.unwrap();
+            let accepted: Vec<_> = accepted.into_iter().map(Result::unwrap).collect();
+
+            assert_eq!(accepted.len(), size);
+            let (first, repeats) = accepted.split_at(size / 2 + 1);
+            assert!(first.is_sorted_by(|one, next| one.event < next.event), "of {size}");
+            assert!(first.iter().all(|one| !one.duplicate), "of {size}");
+            let last = first.last().unwrap().event;
+            assert!(repeats.iter().all(|one| one.duplicate && one.event == last), "of {size}");
+            stored += first.len();
+        }
+        assert_eq!(fresh(store).await.len(), stored);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn whoever_writes_next_finds_nothing_of_what_was_undone() {
+    on_both(async |store| {
+        let mut oversize = new_event("acme", "order.paid");
+        oversize.payload = Bytes::from(vec![b'x'; (1 << 20) + 1]);
+        for _ in 0..3 {
+            let mut dropped = store.begin().await.unwrap();
+            dropped.accept(&new_event("acme", "order.paid")).await.unwrap();
+            drop(dropped);
+            assert!(store.accept(oversize.clone()).await.is_err());
+            emit(store, &new_event("acme", "order.paid")).await;
+        }
+        let mut tx = store.read().await.unwrap();
+        let found = tx.list_events(&EventFilter::default(), Page::first(10)).await.unwrap();
+        assert_eq!(found.rows.len(), 3);
     })
     .await;
 }

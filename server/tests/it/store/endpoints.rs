@@ -1,9 +1,9 @@
 //! Endpoints, their epochs and their subscriptions.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use snaphook::{
-    domain::{endpoint_state::EndpointState, shard::shard_of},
+    domain::{endpoint_state::EndpointState, id::EndpointId, shard::shard_of},
     store::page::Page,
 };
 
@@ -23,6 +23,35 @@ async fn an_endpoint_is_read_as_it_was_kept_and_by_its_tenant_only() {
         let own = tx.find_tenant_endpoint(&tenant("acme"), added.id).await.unwrap();
         let foreign = tx.find_tenant_endpoint(&tenant("evil"), added.id).await.unwrap();
         assert!(own.is_some() && foreign.is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn endpoints_and_their_secrets_are_read_together_by_their_ids() {
+    on_both(async |store| {
+        let one = add_endpoint(store, "acme", 1, &["*"]).await;
+        let mut gone = add_endpoint(store, "acme", 2, &["*"]).await;
+        add_endpoint(store, "acme", 3, &["*"]).await;
+        let mut tx = store.begin().await.unwrap();
+        gone.deleted_at = Some(NOW);
+        tx.update_endpoint(&mut gone).await.unwrap();
+        for (endpoint, id) in [(one.id, 1), (gone.id, 2), (one.id, 3)] {
+            let mut secret = super::secrets::row(endpoint, id);
+            secret.revoked_at = (id == 3).then_some(NOW);
+            tx.add_secret(&secret).await.unwrap();
+        }
+        tx.commit().await.unwrap();
+
+        let mut tx = store.read().await.unwrap();
+        let wanted = [one.id, gone.id, EndpointId(7)];
+        let found = tx.list_endpoints_by_id(&wanted).await.unwrap();
+        let ids: BTreeSet<_> = found.iter().map(|row| row.id).collect();
+        assert_eq!(ids, BTreeSet::from([one.id, gone.id]), "deleted ones too");
+        let secrets = tx.list_secrets_of(&wanted).await.unwrap();
+        let ids: BTreeSet<_> = secrets.iter().map(|row| row.id.0).collect();
+        assert_eq!(ids, BTreeSet::from([1, 2]), "revoked ones not");
+        assert!(tx.list_endpoints_by_id(&[]).await.unwrap().is_empty());
     })
     .await;
 }

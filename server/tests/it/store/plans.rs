@@ -7,7 +7,7 @@ use snaphook::{
     domain::id::EventId,
     store::{Row, SHARDS, Stretch},
 };
-use sqlx::{Connection as _, PgConnection};
+use sqlx::{Connection as _, PgConnection, SqliteConnection};
 
 use super::{add_endpoint, emit, fresh, new_event};
 use crate::support::{
@@ -86,4 +86,23 @@ async fn lanes_and_events_are_found_by_their_own_indexes_although_no_statistic_k
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn the_sqlite_that_is_built_in_keeps_its_plans_and_takes_no_lock_for_each_page() {
+    let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+    let options: Vec<String> =
+        sqlx::query_scalar("SELECT compile_options FROM pragma_compile_options")
+            .fetch_all(&mut connection)
+            .await
+            .unwrap();
+    // As `.cargo/config.toml` has it.
+    for (option, wanted) in [
+        ("ENABLE_QPSG", true),
+        ("DEFAULT_MEMSTATUS=0", true),
+        ("ENABLE_MEMORY_MANAGEMENT", false),
+        ("ENABLE_STAT4", false),
+    ] {
+        assert_eq!(options.iter().any(|one| one == option), wanted, "{option} in {options:?}");
+    }
 }

@@ -17,7 +17,8 @@ use snaphook::{
 
 use super::{NOW, add_endpoint, on_both, tenant};
 
-fn row(endpoint: EndpointId, id: i64) -> SecretRow {
+/// A secret that is not kept yet.
+pub fn row(endpoint: EndpointId, id: i64) -> SecretRow {
     SecretRow {
         id: SecretId(id),
         endpoint,
