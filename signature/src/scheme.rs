@@ -189,6 +189,12 @@ impl Scheme {
         one.into_iter().chain(many.iter().map(String::as_str))
     }
 
+    /// Whether [`proof_headers`](Self::proof_headers) hold the secret itself, as with a token, and
+    /// not what was made with it.
+    pub fn shows_secret(&self) -> bool {
+        matches!(self.proof, Proof::Token | Proof::Basic)
+    }
+
     /// Whether two requests with one id are one event.
     pub fn id_scope(&self) -> IdScope {
         self.id_scope

@@ -10,6 +10,7 @@ use axum::{
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::Serialize;
+use snaphook_signature::Scheme;
 use utoipa::ToSchema;
 
 use super::{Api, auth::Manager, error::ApiError};
@@ -30,11 +31,13 @@ pub struct HeaderBody {
 }
 
 /// The headers that are passed on with an event.
-#[derive(Serialize, ToSchema)]
+#[derive(Default, Serialize, ToSchema)]
 #[schema(as = EventHeaders)]
 pub struct HeadersBody {
     /// In their order, repeated ones repeated; none where no source took the event.
     headers: Vec<WholeHeaderBody>,
+    /// The names of those that are left out, for they hold the source's secret itself, as a token.
+    left_out: Vec<String>,
 }
 
 /// A header, byte for byte.
@@ -54,9 +57,7 @@ pub struct WholeHeaderBody {
 /// What may be shown of an event's headers: a token is a secret, and a signature nobody's business.
 pub(super) fn shown(inbound: &Inbound, source: &SourceRow) -> Vec<HeaderBody> {
     let scheme = source.settings.scheme().ok();
-    let own = source.settings.signature_header.as_deref();
-    let proofs = scheme.iter().flat_map(|scheme| scheme.proof_headers()).chain(own);
-    let proofs: Vec<String> = proofs.map(str::to_ascii_lowercase).collect();
+    let proofs = proofs(scheme.as_deref(), source);
     let shown = inbound.headers.iter().map(|(name, value)| HeaderBody {
         name: name.to_owned(),
         value: if proofs.iter().any(|proof| name.starts_with(proof.as_str())) || may_prove(name) {
@@ -66,6 +67,13 @@ pub(super) fn shown(inbound: &Inbound, source: &SourceRow) -> Vec<HeaderBody> {
         },
     });
     shown.collect()
+}
+
+/// The beginnings of the names of the headers that prove the provider, in lower case.
+fn proofs(scheme: Option<&Scheme>, source: &SourceRow) -> Vec<String> {
+    let own = source.settings.signature_header.as_deref();
+    let proofs = scheme.iter().flat_map(|scheme| scheme.proof_headers()).chain(own);
+    proofs.map(str::to_ascii_lowercase).collect()
 }
 
 /// Whether a header of this name holds a proof with some provider or other.
@@ -84,7 +92,8 @@ fn whole((name, value): (&str, &[u8])) -> WholeHeaderBody {
 /// The headers that are passed on with an event, byte for byte
 ///
 /// With those that prove the provider, which an event shows as hidden: whoever has them and the
-/// payload can process the event as an endpoint does.
+/// payload can process the event as an endpoint does. A header that holds the source's secret itself,
+/// as a token, is left out.
 #[utoipa::path(
     get, path = "/v1/events/{event}/headers", tag = "events",
     operation_id = "show_event_headers", params(("event" = String, Path)),
@@ -96,8 +105,18 @@ pub async fn show(
     Path(event): Path<String>,
 ) -> Result<Json<HeadersBody>, ApiError> {
     let id = api.find_event(&caller, &event).await?.id;
-    let found = api.store.read().await?.list_events_by_id(&[id]).await?.remove(&id);
+    let mut tx = api.store.read().await?;
+    let found = tx.list_events_by_id(&[id]).await?.remove(&id);
     let found = found.ok_or_else(|| ApiError::not_found("event", &event))?;
-    let headers = found.inbound.iter().flat_map(|inbound| inbound.headers.iter()).map(whole);
-    Ok(Json(HeadersBody { headers: headers.collect() }))
+    let Some(inbound) = found.inbound else { return Ok(Json(HeadersBody::default())) };
+    let source = tx.find_source_by_id(inbound.source).await?;
+    let secret = source.map_or_else(Vec::new, |source| {
+        let scheme = source.settings.scheme().ok().filter(|scheme| scheme.shows_secret());
+        scheme.map_or_else(Vec::new, |scheme| proofs(Some(&scheme), &source))
+    });
+    let is_secret = |name: &str| secret.iter().any(|start| name.starts_with(start.as_str()));
+    let (left_out, headers): (Vec<_>, Vec<_>) =
+        inbound.headers.iter().partition(|(name, _)| is_secret(name));
+    let left_out = left_out.into_iter().map(|(name, _)| name.to_owned()).collect();
+    Ok(Json(HeadersBody { headers: headers.into_iter().map(whole).collect(), left_out }))
 }

@@ -137,6 +137,8 @@ struct Session {
     has_begun: bool,
     /// How often the server was asked in vain since it answered.
     lost: u32,
+    /// What was last said of headers that are lacking.
+    lacking: Option<String>,
     forwarded: u64,
     accepted: u64,
     /// By type.
@@ -192,6 +194,7 @@ impl Session {
             output: Output::new(to.json),
             has_begun: false,
             lost: 0,
+            lacking: None,
             forwarded: 0,
             accepted: 0,
             left_out: BTreeMap::new(),
@@ -262,6 +265,11 @@ impl Session {
     /// Sends an event and prints what came of it; whether it was accepted.
     async fn hand_on(&mut self, event: &Fetched) -> anyhow::Result<bool> {
         let at = wall_clock();
+        let lacking = self.maker.lacking(event);
+        if let Some(text) = lacking.as_ref().filter(|text| self.lacking.as_ref() != Some(*text)) {
+            note(text);
+            self.lacking = lacking;
+        }
         let answer = match self.maker.request(event, at) {
             Ok(request) => {
                 let (url, headers) = (request.url, request.headers);

@@ -53,12 +53,16 @@ pub struct Fetched {
     pub payload: Bytes,
     /// Where a source took it.
     headers: Option<ForwardedHeaders>,
+    /// Headers that the server keeps to itself, for they hold a source's secret.
+    left_out: Vec<String>,
 }
 
 /// What the API tells of headers.
 #[derive(Deserialize)]
 struct Headers {
     headers: Vec<Header>,
+    #[serde(default)]
+    left_out: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -73,12 +77,14 @@ impl Summary {
     pub async fn fetch(self, client: &Client) -> anyhow::Result<Fetched> {
         let id = self.id.to_string();
         let payload = client.get_bytes(&client.url(&["v1", "events", &id, "payload"])).await?;
-        let mut headers = None;
+        let (mut headers, mut left_out) = (None, Vec::new());
         if self.source.is_some() {
             let found = client.get(&client.url(&["v1", "events", &id, "headers"])).await;
-            headers = Some(read(serde_json::from_str(found.map_err(explain)?.get())?)?);
+            let found: Headers = serde_json::from_str(found.map_err(explain)?.get())?;
+            left_out = found.left_out;
+            headers = Some(read(found.headers)?);
         }
-        Ok(Fetched { summary: self, payload, headers })
+        Ok(Fetched { summary: self, payload, headers, left_out })
     }
 }
 
@@ -89,7 +95,7 @@ fn explain(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-fn read(given: Headers) -> anyhow::Result<ForwardedHeaders> {
+fn read(given: Vec<Header>) -> anyhow::Result<ForwardedHeaders> {
     let bytes = |header: Header| {
         let value = match (header.value, header.value_base64) {
             (Some(text), _) => text.into_bytes(),
@@ -97,7 +103,7 @@ fn read(given: Headers) -> anyhow::Result<ForwardedHeaders> {
         };
         anyhow::Ok((header.name, value))
     };
-    let headers: Vec<_> = given.headers.into_iter().map(bytes).collect::<Result<_, _>>()?;
+    let headers: Vec<_> = given.into_iter().map(bytes).collect::<Result<_, _>>()?;
     let pairs = headers.iter().map(|(name, value)| (name.as_str(), value.as_slice()));
     Ok(ForwardedHeaders::of(pairs))
 }
@@ -162,9 +168,20 @@ impl Maker {
         }
     }
 
+    /// Tells which headers an event lacks, where none is put in their place.
+    pub fn lacking(&self, event: &Fetched) -> Option<String> {
+        let names = event.left_out.join(", ");
+        (self.signer.is_none() && !names.is_empty()).then(|| {
+            format!(
+                "without {names}, which is the source's secret itself; \
+                 --scheme and --secret put one of your own there"
+            )
+        })
+    }
+
     /// The request of an event.
     pub fn request(&self, event: &Fetched, now: Timestamp) -> Result<Request, PrepareError> {
-        let Fetched { summary, payload, headers } = event;
+        let Fetched { summary, payload, headers, .. } = event;
         let inbound = headers.as_ref().map(|headers| PassedOn {
             headers,
             key: summary.key.as_deref().unwrap_or_default(),

@@ -246,6 +246,38 @@ async fn a_tenant_makes_and_sees_its_own_sources_alone_and_they_go_with_it() {
 }
 
 #[tokio::test]
+async fn a_header_that_is_the_secret_itself_is_shown_to_nobody() {
+    on_both(async |api| {
+        for (name, scheme, secret_header, left_out) in [
+            ("lab", json!("gitlab_token"), "X-Gitlab-Token", json!(["x-gitlab-token"])),
+            ("hub", json!("github"), "X-Hub-Signature-256", json!([])),
+        ] {
+            let made = json!({"tenant": "acme", "name": name, "scheme": scheme});
+            let made = api.post("/v1/sources", made).await.expect(201);
+            let token: SourceToken = made["id"].as_str().unwrap().parse().unwrap();
+            let mut tx = api.store.read().await.unwrap();
+            let row = tx.find_source(None, &token).await.unwrap().unwrap();
+            drop(tx);
+            let tenant = TenantId::parse("acme").unwrap();
+            let taken_by = ArrivalSource { id: row.id, tenant: &tenant, name, names_object: false };
+            let headers: [(&str, &[u8]); 2] = [(secret_header, b"it"), ("X-Other", b"1")];
+            let forwarded = ForwardedHeaders::of(headers.into_iter());
+            let arrival =
+                Arrival::new(taken_by, (None, None, None), &forwarded, Bytes::from_static(b"{}"));
+            let event = api.store.receive(arrival).await.unwrap().event;
+
+            let whole = api.get(&format!("/v1/events/{event}/headers")).await.expect(200);
+
+            let names: Vec<_> = whole["headers"].as_array().unwrap().iter().collect();
+            assert_eq!(whole["left_out"], left_out, "{scheme}");
+            let shown = names.iter().any(|header| header["value"] == "it");
+            assert_eq!(shown, left_out == json!([]), "{scheme}: {whole}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_event_says_which_source_took_it_and_shows_no_proof() {
     on_both(async |api| {
         let path = source(api, shop()).await;
@@ -292,13 +324,13 @@ async fn an_event_says_which_source_took_it_and_shows_no_proof() {
             {"name": "x-hub-signature-256", "value": "sha256=00"},
             {"name": "x-some-token", "value": "secret"},
             {"name": "x-odd", "value_base64": "/w=="},
-        ]});
+        ], "left_out": []});
         assert_eq!(whole.expect(200), all, "byte for byte, to whoever may manage");
 
         let emitted = api.get("/v1/events?type=order.paid").await.expect(200);
         let own = emitted["data"][0]["id"].as_str().unwrap();
         let none = api.get(&format!("/v1/events/{own}/headers")).await.expect(200);
-        assert_eq!(none, json!({"headers": []}), "it came in by another door");
+        assert_eq!(none, json!({"headers": [], "left_out": []}), "it came in by another door");
         assert_eq!(emitted["data"][0]["source"], Value::Null);
         let nobodys = "src_00000000000000000000000000";
         let none = api.get(&format!("/v1/events?source={nobodys}")).await.expect(200);
