@@ -60,7 +60,7 @@ pub(super) fn shown(inbound: &Inbound, source: &SourceRow) -> Vec<HeaderBody> {
     let proofs = proofs(scheme.as_deref(), source);
     let shown = inbound.headers.iter().map(|(name, value)| HeaderBody {
         name: name.to_owned(),
-        value: if proofs.iter().any(|proof| name.starts_with(proof.as_str())) || may_prove(name) {
+        value: if begins_as_any(&proofs, name) || may_prove(name) {
             HIDDEN.to_owned()
         } else {
             String::from_utf8_lossy(value).into_owned()
@@ -74,6 +74,10 @@ fn proofs(scheme: Option<&Scheme>, source: &SourceRow) -> Vec<String> {
     let own = source.settings.signature_header.as_deref();
     let proofs = scheme.iter().flat_map(|scheme| scheme.proof_headers()).chain(own);
     proofs.map(str::to_ascii_lowercase).collect()
+}
+
+fn begins_as_any(beginnings: &[String], name: &str) -> bool {
+    beginnings.iter().any(|beginning| name.starts_with(beginning.as_str()))
 }
 
 /// Whether a header of this name holds a proof with some provider or other.
@@ -110,13 +114,13 @@ pub async fn show(
     let found = found.ok_or_else(|| ApiError::not_found("event", &event))?;
     let Some(inbound) = found.inbound else { return Ok(Json(HeadersBody::default())) };
     let source = tx.find_source_by_id(inbound.source).await?;
-    let secret = source.map_or_else(Vec::new, |source| {
-        let scheme = source.settings.scheme().ok().filter(|scheme| scheme.shows_secret());
-        scheme.map_or_else(Vec::new, |scheme| proofs(Some(&scheme), &source))
-    });
-    let is_secret = |name: &str| secret.iter().any(|start| name.starts_with(start.as_str()));
+    let scheme = source.as_ref().and_then(|source| source.settings.scheme().ok());
+    let secret = match (&source, scheme.filter(|scheme| scheme.shows_secret())) {
+        (Some(source), Some(scheme)) => proofs(Some(&scheme), source),
+        _ => Vec::new(),
+    };
     let (left_out, headers): (Vec<_>, Vec<_>) =
-        inbound.headers.iter().partition(|(name, _)| is_secret(name));
+        inbound.headers.iter().partition(|(name, _)| begins_as_any(&secret, name));
     let left_out = left_out.into_iter().map(|(name, _)| name.to_owned()).collect();
     Ok(Json(HeadersBody { headers: headers.into_iter().map(whole).collect(), left_out }))
 }

@@ -125,6 +125,11 @@ impl Feed {
     /// The next item is done with.
     pub fn pass(&mut self) {
         self.place.passed = self.ahead.pop_front().as_deref().and_then(id);
+        self.end_page();
+    }
+
+    /// Where nothing is ahead any more, the place is the next page's beginning.
+    fn end_page(&mut self) {
         if self.ahead.is_empty() {
             self.place.cursor = std::mem::take(&mut self.beyond);
             self.place.passed = None;
@@ -146,10 +151,7 @@ impl Feed {
             let at = self.ahead.iter().position(|item| id(item).as_ref() == Some(passed));
             self.ahead.drain(..at.map_or(0, |at| at + 1));
         }
-        if self.ahead.is_empty() {
-            self.place.cursor = std::mem::take(&mut self.beyond);
-            self.place.passed = None;
-        }
+        self.end_page();
         Ok(())
     }
 
@@ -172,7 +174,7 @@ impl Feed {
                 return Ok(());
             }
             self.ahead.clear();
-            self.place.cursor = std::mem::take(&mut self.beyond);
+            self.end_page();
         }
     }
 }

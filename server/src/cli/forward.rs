@@ -160,12 +160,6 @@ struct Forwarded<'a> {
     reason: Option<String>,
 }
 
-impl Forwarded<'_> {
-    fn is_accepted(&self) -> bool {
-        self.status.is_some_and(|status| (200..300).contains(&status))
-    }
-}
-
 impl Session {
     async fn begin(
         args: ForwardArgs,
@@ -277,6 +271,7 @@ impl Session {
             }
             Err(error) => Err(error.to_string()),
         };
+        let accepted = answer.as_ref().is_ok_and(|answer| answer.status.is_success());
         let status = answer.as_ref().ok().map(|answer| answer.status.as_u16());
         let Summary { id, event_type, tenant, source, .. } = &event.summary;
         let (event_id, bytes) = (id.to_string(), event.payload.len());
@@ -285,8 +280,8 @@ impl Session {
         let line = Forwarded { at, status, event_id, event_type, tenant, source, bytes, reason };
         self.output.follow(FORWARDED, &serde_json::value::to_raw_value(&line)?)?;
         self.forwarded += 1;
-        self.accepted += u64::from(line.is_accepted());
-        Ok(line.is_accepted())
+        self.accepted += u64::from(accepted);
+        Ok(accepted)
     }
 
     /// What was done, and how to go on.

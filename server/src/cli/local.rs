@@ -5,29 +5,19 @@
 use std::{net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header, request::Parts};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt as _, Full, Limited};
 use url::{Host, Url};
 
 use super::client::{HttpClient, http_client, innermost};
+use crate::domain::forwarded::{OF_CONNECTION, listed_in_connection};
 
 /// As long as an endpoint's timeout can be: what takes longer here would fail there.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Headers of one connection, which go no further (RFC 9110, 7.6.1), and those that the next
-/// request has of its own. All others go on: also those of a tunnel on the way here.
-const LEFT: &[&str] = &[
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
+/// Headers that the next request has of its own. Beside them only those of one connection go no
+/// further; all others do: also those of a tunnel on the way here.
+const OWN: &[&str] = &["content-length", "host"];
 
 /// The largest answer: providers read far less.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -94,9 +84,7 @@ impl Local {
             .await
             .unwrap_or_else(|_| Err(format!("no answer within {} s", TIMEOUT.as_secs())))
     }
-}
 
-impl Local {
     /// Hands a request on as it came, byte for byte; gives the answer, or says why there is none.
     pub async fn pass_on(
         &self,
@@ -117,11 +105,9 @@ impl Local {
 
 /// The headers of a message without those of its connection.
 fn passed_on(mut headers: HeaderMap) -> HeaderMap {
-    let listed = headers.get_all(header::CONNECTION).iter();
-    let listed = listed.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-    let listed: Vec<HeaderName> =
-        listed.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()).collect();
-    for name in LEFT.iter().copied().chain(listed.iter().map(HeaderName::as_str)) {
+    let listed = headers.get_all(header::CONNECTION).iter().map(HeaderValue::as_bytes);
+    let listed = listed_in_connection(listed);
+    for name in OF_CONNECTION.iter().chain(OWN).copied().chain(listed.iter().map(String::as_str)) {
         headers.remove(name);
     }
     headers

@@ -6,20 +6,24 @@
 
 use super::request_headers::RequestHeaders;
 
-/// Names that are not passed on, in lower case, beside those that `connection` lists.
-const LEFT: &[&str] = &[
-    // Of one connection.
+/// Headers of one connection, in lower case, beside those that `connection` lists (RFC 9110, 7.6.1).
+pub const OF_CONNECTION: &[&str] = &[
     "connection",
     "expect",
-    "http2-settings",
     "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
     "proxy-connection",
     "te",
     "trailer",
     "transfer-encoding",
     "upgrade",
+];
+
+/// Names that are not passed on beside those of the connection, in lower case.
+const LEFT: &[&str] = &[
+    // Of one connection too.
+    "http2-settings",
+    "proxy-authenticate",
+    "proxy-authorization",
     // The next request has its own. Its answer is read by us, who decompress nothing.
     "accept-encoding",
     "content-length",
@@ -40,12 +44,9 @@ pub struct ForwardedHeaders(RequestHeaders);
 impl ForwardedHeaders {
     /// What is to be passed on of the headers of a request.
     pub fn of<'a>(headers: impl Iterator<Item = (&'a str, &'a [u8])> + Clone) -> Self {
-        let listed: Vec<String> = headers
-            .clone()
-            .filter(|(name, _)| name.eq_ignore_ascii_case("connection"))
-            .flat_map(|(_, value)| value.split(|byte| *byte == b','))
-            .map(|name| String::from_utf8_lossy(name).trim().to_ascii_lowercase())
-            .collect();
+        let connection =
+            headers.clone().filter(|(name, _)| name.eq_ignore_ascii_case("connection"));
+        let listed = listed_in_connection(connection.map(|(_, value)| value));
         let passed = headers.filter_map(|(name, value)| {
             let name = name.to_ascii_lowercase();
             let sendable = !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
@@ -77,9 +78,17 @@ impl ForwardedHeaders {
     }
 }
 
+/// The names in the values of `connection`, in lower case.
+pub fn listed_in_connection<'a>(values: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
+    let names = values.flat_map(|value| value.split(|byte| *byte == b','));
+    names.map(|name| String::from_utf8_lossy(name).trim().to_ascii_lowercase()).collect()
+}
+
 /// Whether a header of this name, in lower case, goes on to who processes the event.
 fn is_passed_on(name: &str) -> bool {
-    !LEFT.contains(&name) && !LEFT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    !OF_CONNECTION.contains(&name)
+        && !LEFT.contains(&name)
+        && !LEFT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 #[cfg(test)]

@@ -125,30 +125,28 @@ impl LiveEndpoints {
         self.fresh_at.is_some_and(|at| monotonic.saturating_sub(at) < STALE)
     }
 
-    /// Loads those of these endpoints that are not here yet, and gives them. One that has no row is
-    /// left out.
+    /// Loads those of these endpoints that are not here yet. One that has no row is left out.
     pub async fn load(
         &mut self,
         engine: &Engine,
         tx: &mut Tx,
-        endpoints: impl Iterator<Item = EndpointId>,
-    ) -> Result<Vec<(EndpointId, Arc<LiveEndpoint>)>, StoreError> {
-        let unknown = endpoints.filter(|endpoint| !self.endpoints.contains_key(endpoint));
-        let unknown: Vec<EndpointId> = unknown.collect::<BTreeSet<_>>().into_iter().collect();
+        endpoints: &BTreeSet<EndpointId>,
+    ) -> Result<(), StoreError> {
+        let is_unknown = |endpoint: &EndpointId| !self.endpoints.contains_key(endpoint);
+        let unknown: Vec<EndpointId> = endpoints.iter().copied().filter(is_unknown).collect();
         if unknown.is_empty() {
-            return Ok(Vec::new());
+            return Ok(());
         }
         if self.epoch.is_none() {
             // What changes between this load and the first refresh must be seen by the latter.
             self.epoch = Some(tx.config_epoch().await?);
         }
-        let mut loaded = Vec::with_capacity(unknown.len());
+        let mut rows = Vec::with_capacity(unknown.len());
         for some in unknown.chunks(LOADED_AT_ONCE) {
-            let rows = tx.list_endpoints_by_id(some).await?;
-            loaded.extend(engine.live_endpoints(tx, rows).await?);
+            rows.extend(tx.list_endpoints_by_id(some).await?);
         }
-        self.endpoints.extend(loaded.iter().cloned());
-        Ok(loaded)
+        self.endpoints.extend(engine.live_endpoints(tx, rows).await?);
+        Ok(())
     }
 
     /// Reads what changed since the last call. Gives the endpoints that did, of those loaded.

@@ -8,7 +8,7 @@ mod shards;
 mod staying;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
 };
@@ -180,8 +180,8 @@ impl Owner {
         endpoints: impl Iterator<Item = EndpointId>,
     ) -> Result<(), StoreError> {
         let unknown = endpoints.filter(|endpoint| !self.lanes.knows(*endpoint));
-        let unknown: HashSet<EndpointId> = unknown.collect();
-        self.live.load(&self.engine, tx, unknown.iter().copied()).await?;
+        let unknown: BTreeSet<EndpointId> = unknown.collect();
+        self.live.load(&self.engine, tx, &unknown).await?;
         for endpoint in unknown {
             if let Some(live) = self.live.get(endpoint) {
                 self.lanes.set(endpoint, live.lane.clone());

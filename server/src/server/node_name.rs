@@ -54,7 +54,7 @@ pub async fn take(
         if since < EVERY {
             tracing::warn!(node = name, "a node of this name is at work; waiting until it stops");
         }
-        let _ = timeout(EVERY, std::future::pending::<()>()).await;
+        pause(EVERY).await;
     }
 }
 
@@ -63,7 +63,7 @@ pub async fn take(
 /// ends.
 pub async fn keep(store: &Store, name: &str, lock: &mut Option<NameLock>, period: Duration) {
     loop {
-        let _ = timeout(period, std::future::pending::<()>()).await;
+        pause(period).await;
         if let Some(lock) = lock
             && lock.is_held().await
         {
@@ -80,4 +80,8 @@ pub async fn keep(store: &Store, name: &str, lock: &mut Option<NameLock>, period
             Ok(None) | Err(_) => {} // if not now, at the next look
         }
     }
+}
+
+async fn pause(time: Duration) {
+    let _ = timeout(time, std::future::pending::<()>()).await;
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Dialect, StoreError, Tx, in_file::View, on};
+use super::{Db, Dialect, StoreError, Tx, group::lost, in_file::View, on};
 use crate::domain::{
     event::Door, event_type::EventType, id::EventId, tenant::TenantId, time::Timestamp,
 };
@@ -68,45 +68,26 @@ impl From<AcceptedRow> for Accepted {
 impl Tx {
     /// Stores one event with its deliveries, in this transaction.
     pub async fn accept(&mut self, event: &NewEvent) -> Result<Accepted, StoreError> {
-        // SQLite cannot return anything from a view's trigger; it leaves its answer in a row.
-        let text = match self.dialect() {
-            Dialect::Postgres => {
-                "SELECT a.id, a.duplicate, a.differs
-                 FROM snaphook.accept($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) a"
-            }
-            Dialect::Sqlite => {
-                "INSERT INTO snaphook.accept (tenant, type, payload, key, dedup, version,
-                    occurred_at, traceparent, content_type, door, checked)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
-            }
+        let Db::Postgres(connection) = &mut self.db else {
+            return self.accept_by_view(&[event]).await?.pop().ok_or_else(lost);
         };
-        let row = on!(self, text, |sql, connection| {
-            sqlx::query_as::<_, AcceptedRow>(sql)
-                .bind(event.tenant.as_str())
-                .bind(event.event_type.as_str())
-                .bind(event.payload.as_ref())
-                .bind(&event.key)
-                .bind(&event.dedup)
-                .bind(&event.version)
-                .bind(event.occurred_at)
-                .bind(&event.traceparent)
-                .bind(&event.content_type)
-                .bind(event.door.code())
-                .bind(event.checked)
-                .fetch_optional(connection)
-                .await?
-        });
-        match row {
-            Some(row) => Ok(row.into()),
-            None => self.read_accepted().await,
-        }
-    }
-
-    async fn read_accepted(&mut self) -> Result<Accepted, StoreError> {
-        let text = "SELECT event_id AS id, duplicate, differs FROM snaphook.sequence";
-        let row = on!(self, text, |sql, connection| {
-            sqlx::query_as::<_, AcceptedRow>(sql).fetch_one(connection).await?
-        });
+        self.faults.step()?;
+        let text = "SELECT a.id, a.duplicate, a.differs
+             FROM snaphook.accept($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) a";
+        let row: AcceptedRow = sqlx::query_as(text)
+            .bind(event.tenant.as_str())
+            .bind(event.event_type.as_str())
+            .bind(event.payload.as_ref())
+            .bind(&event.key)
+            .bind(&event.dedup)
+            .bind(&event.version)
+            .bind(event.occurred_at)
+            .bind(&event.traceparent)
+            .bind(&event.content_type)
+            .bind(event.door.code())
+            .bind(event.checked)
+            .fetch_one(&mut **connection)
+            .await?;
         Ok(row.into())
     }
 
@@ -158,7 +139,7 @@ impl Tx {
         events: &[&NewEvent],
     ) -> Result<Vec<Accepted>, StoreError> {
         let Some(first) = events.first() else { return Ok(Vec::new()) };
-        let super::Db::Postgres(connection) = &mut self.db else {
+        let Db::Postgres(connection) = &mut self.db else {
             unreachable!("only called on PostgreSQL")
         };
         self.faults.step()?;

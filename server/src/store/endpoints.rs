@@ -148,7 +148,10 @@ impl Tx {
                     columns!(),
                     " FROM snaphook_endpoints WHERE id IN (SELECT value FROM json_each($1))"
                 );
-                sqlx::query_as(text).bind(json_of(ids)).fetch_all(&mut **connection).await?
+                sqlx::query_as(text)
+                    .bind(json_of(ids.iter().map(|id| id.0)))
+                    .fetch_all(&mut **connection)
+                    .await?
             }
         };
         found.into_iter().map(EndpointRow::try_from).collect()

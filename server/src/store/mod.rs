@@ -76,7 +76,7 @@ pub use sources::SourceRow;
 pub use stretches::Stretch;
 
 use self::writer::InFile;
-use crate::{domain::id::EndpointId, faults::Faults};
+use crate::faults::Faults;
 
 /// An open database.
 #[derive(Clone)]
@@ -157,9 +157,9 @@ fn in_sqlite(text: impl SqlSafeStr) -> SqlStr {
     AssertSqlSafe(text.into_sql_str().as_str().replace("snaphook.", "snaphook_")).into_sql_str()
 }
 
-/// Ids as SQLite takes a list of them.
-fn json_of(ids: &[EndpointId]) -> String {
-    serde_json::json!(ids.iter().map(|id| id.0).collect::<Vec<_>>()).to_string()
+/// Ids, or other numbers, as SQLite takes a list of them.
+fn json_of(numbers: impl Iterator<Item = i64>) -> String {
+    serde_json::json!(numbers.collect::<Vec<_>>()).to_string()
 }
 
 /// Which connections a caller takes: doors and engine never wait for one another.

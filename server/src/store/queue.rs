@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::{
-    Db, Dialect, Row, Slot, StoreError, Tx, on,
+    Db, Dialect, Row, Slot, StoreError, Tx, json_of, on,
     row::{EventRow, columns_of_row},
 };
 use crate::domain::{
@@ -275,9 +275,7 @@ impl Tx {
                 "UPDATE snaphook_queue SET state = 1
                  WHERE state = 0 AND slot IN (SELECT value FROM json_each($1))",
             )
-            .bind(
-                serde_json::json!(slots.iter().map(|slot| slot.0).collect::<Vec<_>>()).to_string(),
-            )
+            .bind(json_of(slots.iter().map(|slot| slot.0)))
             .execute(&mut **connection)
             .await?
             .rows_affected(),
@@ -320,7 +318,7 @@ impl Tx {
                             key, door, source_id, source_type, source_headers
                      FROM snaphook_events WHERE id IN (SELECT value FROM json_each($1))",
                 )
-                .bind(serde_json::json!(ids.iter().map(|id| id.0).collect::<Vec<_>>()).to_string())
+                .bind(json_of(ids.iter().map(|id| id.0)))
                 .fetch_all(&mut **connection)
                 .await?
             }

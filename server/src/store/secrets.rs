@@ -120,7 +120,10 @@ impl Tx {
                     " FROM snaphook_secrets
                      WHERE endpoint_id IN (SELECT value FROM json_each($1)) AND revoked_at IS NULL"
                 );
-                sqlx::query_as(text).bind(json_of(endpoints)).fetch_all(&mut **connection).await?
+                sqlx::query_as(text)
+                    .bind(json_of(endpoints.iter().map(|id| id.0)))
+                    .fetch_all(&mut **connection)
+                    .await?
             }
         };
         found.into_iter().map(SecretRow::try_from).collect()

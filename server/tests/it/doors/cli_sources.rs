@@ -214,13 +214,8 @@ async fn a_source_is_made_changed_and_its_secret_rotated_from_the_command_line()
 #[tokio::test]
 async fn what_a_source_refused_is_looked_at_and_accepted_from_the_command_line() {
     on_both(async |database| {
-        let program = program(database);
-        program.write("snaphook.toml", "");
-        let server = Server::start(program);
-        server.run(0, &["tenants", "create", "acme"]);
-        let create = ["sources", "create", "acme", "--name", "shop", "--scheme", "github"];
-        let made = server.json(&[&create[..], &["--secret", "one"]].concat());
-        assert_eq!(forge(made[0]["url"].as_str().unwrap()), 401);
+        let (server, url) = shop(database);
+        assert_eq!(forge(&url), 401);
 
         let mut listed = Vec::new();
         while listed.is_empty() {
@@ -244,19 +239,13 @@ async fn what_a_source_refused_is_looked_at_and_accepted_from_the_command_line()
 #[tokio::test]
 async fn what_a_person_should_look_at_is_counted_and_told_by_doctor() {
     on_both(async |database| {
-        let program = program(database);
-        program.write("snaphook.toml", "");
-        let server = Server::start(program);
-        server.run(0, &["tenants", "create", "acme"]);
-        let create = ["sources", "create", "acme", "--name", "shop", "--scheme", "github"];
-        let made = server.json(&[&create[..], &["--secret", "one"]].concat());
-        let url = made[0]["url"].as_str().unwrap();
-        assert_eq!(forge(url), 401);
+        let (server, url) = shop(database);
+        assert_eq!(forge(&url), 401);
         let doctor = || server.program.run(&["doctor", "--json"]).out;
         assert!(!doctor().contains("kept apart"), "{}", doctor());
 
         for (id, body) in [("1", "first"), ("1", "another body"), ("2", "first"), ("2", "first")] {
-            assert_eq!(post(url, id, &sign(body), body), 200, "{id} {body}");
+            assert_eq!(post(&url, id, &sign(body), body), 200, "{id} {body}");
         }
 
         for state in ["conflict", "replay_suspected"] {
@@ -267,6 +256,18 @@ async fn what_a_person_should_look_at_is_counted_and_told_by_doctor() {
         assert!(doctor().contains(told), "{}", doctor());
     })
     .await;
+}
+
+/// A server with the source `shop`, whose secret is `one`, and the source's URL.
+fn shop(database: &Database) -> (Server, String) {
+    let program = program(database);
+    program.write("snaphook.toml", "");
+    let server = Server::start(program);
+    server.run(0, &["tenants", "create", "acme"]);
+    let create = ["sources", "create", "acme", "--name", "shop", "--scheme", "github"];
+    let made = server.json(&[&create[..], &["--secret", "one"]].concat());
+    let url = made[0]["url"].as_str().unwrap().to_owned();
+    (server, url)
 }
 
 /// What GitHub signs with the secret `one`.
