@@ -9,8 +9,17 @@ use snaphook::cli::{Cli, exit::exit_of, print_error};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+fn main() -> ExitCode {
+    // Pages of 2 MiB would fill with what is needed here and there: an idle server takes 11 MB
+    // less of memory without, a busy one 30 MB, and neither is slower. Where the kernel knows of
+    // no such pages there is nothing to switch off.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
+    run()
+}
+
 #[tokio::main]
-async fn main() -> ExitCode {
+async fn run() -> ExitCode {
     let exit = match Cli::parse().run().await {
         Ok(exit) => exit,
         Err(error) => {

@@ -8,6 +8,15 @@ CREATE TABLE snaphook.held_events (
 );
 REVOKE ALL ON TABLE snaphook.held_events FROM PUBLIC;
 
+-- The patterns that the type of a source's event matches, as `patterns` gives them. Most have three
+-- parts: the source, and two of the provider's.
+CREATE FUNCTION snaphook.patterns_of_source(type text) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN split_part(type, '.', 3) <> '' AND split_part(type, '.', 4) = ''
+        THEN ARRAY[type, split_part(type, '.', 1) || '.' || split_part(type, '.', 2) || '.*',
+                   split_part(type, '.', 1) || '.*', '*']
+        ELSE snaphook.patterns(type) END
+$$;
+
 -- Verified requests, all or none: dedup, event, fan-out. One element a request in each array.
 -- `digests` and `evidences` are hashes of the provider's id, and of the signature where that does
 -- not cover the id; null for none. Findings: 0 an event now, 1 seen before, 2 the id was seen with
@@ -100,7 +109,7 @@ BEGIN
     INSERT INTO snaphook.queue (event_id, endpoint_id, tenant, shard, state, due_at)
     SELECT u.id, s.endpoint_id, u.tenant, s.shard, s.queue_state, clock_timestamp()
     FROM (
-        SELECT u.id, u.tenant, snaphook.patterns(u.type) AS patterns
+        SELECT u.id, u.tenant, snaphook.patterns_of_source(u.type) AS patterns
         FROM unnest(ids, findings, tenants, types) u (id, finding, tenant, type)
         WHERE u.finding = 0 OFFSET 0 -- or else the patterns are made anew for each subscription
     ) u JOIN snaphook.subscriptions s ON s.tenant = u.tenant AND s.pattern = ANY (u.patterns);
@@ -153,6 +162,7 @@ BEGIN
     RETURN coalesce(array_length(released, 1), 0);
 END $$;
 
+REVOKE ALL ON FUNCTION snaphook.patterns_of_source(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION snaphook.receive_many(bigint[], text[], text[], bytea[], text[], text[], text[],
     bytea[], bytea[], bytea[], bytea[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION snaphook.release_held(integer) FROM PUBLIC;

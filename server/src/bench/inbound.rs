@@ -2,7 +2,7 @@
 //! forged ones are refused, how long a thank-you takes when little is going on, and in a storm of
 //! repeats. The ceiling is the same HTTP server that reads a body and answers.
 //!
-//! Each event has one delivery, to an endpoint that is paused: it is stored with the event, as
+//! Each event has one delivery, to a queue of which nobody claims: it is stored with the event, as
 //! always, and nothing is sent while the door is measured.
 
 mod ceiling;

@@ -249,16 +249,15 @@ pub const INBOUND: &str = "inbound";
 /// What its provider signs with.
 pub const SOURCE_SECRET: &str = "whsec_bench";
 
-/// Adds a source of Stripe's, and an endpoint that wants what it takes and is paused. Gives the
+/// Adds a source of Stripe's, and a queue that wants what it takes. Gives the
 /// path at which requests come in.
 pub async fn add_source(database: &Database) -> anyhow::Result<String> {
     let manage = manage(database).await?;
     let actor = Actor::command_line();
     let tenant = TenantId::parse(INBOUND)?;
     manage.put_tenant(&actor, &tenant, TenantChange::default()).await?;
-    let settings = Map::from_iter([("url".to_owned(), json!("http://127.0.0.1:1024/"))]);
-    let endpoint = manage.create_endpoint(&actor, &tenant, settings).await?.0;
-    manage.pause_endpoint(&actor, &tenant, endpoint.id).await?;
+    let settings = Map::from_iter([("kind".to_owned(), json!("queue"))]);
+    manage.create_endpoint(&actor, &tenant, settings).await?;
     let mut settings = SourceSettings::default();
     let fields = Map::from_iter([
         ("name".to_owned(), json!("shop")),

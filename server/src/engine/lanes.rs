@@ -44,8 +44,12 @@ use crate::{
 /// An attempt that takes longer marks its lane as slow. Healthy receivers answer in a second.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// Rows in all rings together beyond which each lane keeps one only: ids, some 200 bytes each.
-const ROWS_MAX: usize = 16_384;
+/// Rows in all rings together beyond which each lane keeps one only: ids, some 160 bytes each.
+const ROWS_MAX: usize = 131_072;
+
+/// Rows in all rings together up to which a lane takes more fresh ones than it needs: the rest is
+/// for lanes that have none here yet.
+const ROWS_AMPLE: usize = ROWS_MAX / 4 * 3;
 
 /// A clock that goes back by more was set; less is what keeps it in step with the database's.
 const SET_BACK: Duration = Duration::from_secs(1);

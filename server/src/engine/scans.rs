@@ -13,7 +13,7 @@ use crate::{
         id::{EndpointId, EventId, first_id_at},
         time::Timestamp,
     },
-    store::Cursor,
+    store::{Cursor, Horizon},
 };
 
 /// Rows of one page of one shard.
@@ -55,6 +55,10 @@ struct Scans {
     seen: Seen,
     /// Whether the scan that goes back has begun at the beginning.
     sweeping: bool,
+    /// Which transactions were over when it began,
+    began: Option<Horizon>,
+    /// and when the one before it began. What those wrote, that one or the hot scan has read.
+    before: Option<Horizon>,
 }
 
 /// How much of what can be seen of a shard was read at least once.
@@ -79,6 +83,8 @@ pub struct AllScans {
 pub struct Page {
     /// The shard and the place.
     pub cursor: Cursor,
+    /// Whose transactions were over then, that row was read.
+    pub since: Option<Horizon>,
     back: bool,
 }
 
@@ -105,6 +111,8 @@ impl AllScans {
             more: true,
             seen: Seen::Part,
             sweeping: false,
+            began: None,
+            before: None,
         });
     }
 
@@ -114,14 +122,20 @@ impl AllScans {
     }
 
     /// The pages to read now. The hot scan of every shard is among them if there is news, or if it
-    /// has more to read.
-    pub fn pages(&mut self, now: Timestamp, news: bool) -> Vec<Page> {
+    /// has more to read. `over` tells which transactions are over, where that is known.
+    pub fn pages(&mut self, now: Timestamp, news: bool, over: Option<Horizon>) -> Vec<Page> {
         let mut pages = Vec::with_capacity(self.shards.len());
         for (shard, scans) in &mut self.shards {
             if scans.back.is_none() {
                 scans.back = scans.start_back(now);
+                scans.began = over;
             }
-            let page = |after, back| Page { cursor: Cursor { shard: *shard, after }, back };
+            // A sweep takes nobody's word.
+            let read = scans.before.filter(|_| !scans.sweeping);
+            let page = |after, back| {
+                let since = read.filter(|_| back);
+                Page { cursor: Cursor { shard: *shard, after }, since, back }
+            };
             // After a while nothing passes by milliseconds any more.
             let ahead = scans.more || scans.is_quiet(now);
             let slack = if ahead { scans.hot } else { before(scans.hot, HOT_SLACK) };
@@ -141,6 +155,9 @@ impl AllScans {
         if page.back {
             // It ends where the hot scan has been: all behind that is the hot scan's own.
             scans.back = last.filter(|place| full && *place < scans.hot);
+            if scans.back.is_none() {
+                scans.before = scans.began;
+            }
             if scans.sweeping && scans.back.is_none() && scans.seen == Seen::Doubted {
                 scans.seen = if scans.more { Seen::Part } else { Seen::Whole };
             }
@@ -163,6 +180,7 @@ impl AllScans {
         for scans in self.shards.values_mut() {
             scans.sweep_at = Timestamp::default();
             (scans.seen, scans.sweeping, scans.back) = (Seen::Doubted, false, None);
+            scans.before = None;
         }
     }
 
@@ -237,7 +255,7 @@ mod tests {
     /// Reads once, as the owner does, and gives what was seen of `table`.
     fn read_once(scans: &mut AllScans, table: &[Row], now: Timestamp) -> Vec<EventId> {
         let mut seen = Vec::new();
-        for page in scans.pages(now, true) {
+        for page in scans.pages(now, true, None) {
             let place = |row: &Row| (row.event_id, row.endpoint_id);
             let mut rows: Vec<Row> =
                 table.iter().filter(|row| place(row) > page.cursor.after).cloned().collect();
@@ -330,6 +348,41 @@ mod tests {
             }
             assert!(!again.contains(&old.event_id), "{behind} s behind");
             assert_eq!(again.contains(&before_newest.event_id), behind <= 4, "{behind} s behind");
+        }
+    }
+
+    #[test]
+    fn a_look_back_leaves_out_what_the_one_before_it_has_read_and_a_sweep_nothing() {
+        let mut scans = AllScans::default();
+        scans.add(3, START);
+        let mut back = |after: Duration, over: i64, doubt: bool| {
+            if doubt {
+                scans.sweep();
+            }
+            // Events go on, or there would be nothing to look back for.
+            let now = START + after;
+            let hot = (first_id_at(now), 1);
+            let pages = scans.pages(now, true, Some(Horizon(over)));
+            let mut found = None;
+            for page in &pages {
+                let last = (EventId(hot.0), EndpointId(hot.1));
+                scans.read(page, (!page.goes_back()).then_some((1, last)));
+                found = page.goes_back().then_some(page.since).or(found);
+            }
+            found.map(|since| since.map(|horizon| horizon.0))
+        };
+        for (millis, over, doubt, expected, why) in [
+            (0, 10, false, None, "nothing is late yet"),
+            (200, 20, false, Some(None), "the first has none before it"),
+            (300, 30, false, None, "not yet"),
+            (400, 40, false, Some(Some(20)), "as of when the last began"),
+            (600, 50, false, Some(Some(40)), "and so on"),
+            (30_000, 60, false, Some(None), "a sweep takes all"),
+            (30_200, 70, false, Some(Some(60)), "what the sweep has read"),
+            (30_201, 80, true, Some(None), "a doubt: all of it"),
+            (30_401, 90, false, Some(Some(80)), "since the sweep that followed it"),
+        ] {
+            assert_eq!(back(Duration::from_millis(millis), over, doubt), expected, "{why}");
         }
     }
 

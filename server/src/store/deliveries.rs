@@ -205,11 +205,12 @@ impl DeliveryFilter {
     }
 
     /// Conditions on every kind of row: `$1` and `$2` bound the event, `$3` tenant, `$4` endpoint,
-    /// `$5` event, `$6` type, `$8` and `$9` the cursor.
+    /// `$5` event, `$6` type, `$8` and `$9` the cursor. Attempts have no index by tenant, so one is
+    /// asked for of the event too.
     fn conditions(&self, page: &Page<(i64, i64)>) -> String {
         let mut text = "t.event_id >= $1 AND t.event_id < $2".to_owned();
         if self.tenant.is_some() {
-            text.push_str(" AND t.tenant = $3");
+            text.push_str(" AND t.tenant = $3 AND e.tenant = $3");
         }
         if self.endpoint.is_some() {
             text.push_str(" AND t.endpoint_id = $4");

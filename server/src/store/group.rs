@@ -6,9 +6,12 @@
 //! lines of their own, so that a burst of one delays the other by no more than its share of the
 //! database.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -28,6 +31,10 @@ const LINE: usize = 1_024;
 /// Groups in progress at once on PostgreSQL: while one waits for its flush, the next is at work. More
 /// would only be smaller, and each has a price of its own.
 const GROUPS: usize = 2;
+
+/// Items from which a group is worth its price beside another that is at work: the price of a
+/// group is that of about ten items. A smaller one waits until the other has ended.
+const COMPANY: usize = 32;
 
 /// What stands in a line, and how a group of it is stored.
 pub(super) trait Grouped: Send + Sync + 'static {
@@ -84,11 +91,15 @@ impl<T: Grouped> Clone for Group<T> {
 impl<T: Grouped> Group<T> {
     fn start(store: &Store) -> Self {
         let (line, calls) = mpsc::channel(LINE);
-        let calls = Arc::new(Mutex::new(calls));
+        let line_end = Arc::new(LineEnd {
+            calls: Mutex::new(calls),
+            at_work: AtomicUsize::new(0),
+            ended: Notify::new(),
+        });
         let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
         let groups = if store.dialect() == Dialect::Postgres { GROUPS } else { 1 };
         for _ in 0..groups {
-            tasks.spawn(serve(store.clone(), calls.clone(), closing.clone()));
+            tasks.spawn(serve(store.clone(), line_end.clone(), closing.clone()));
         }
         tasks.close();
         Self { line, tasks, closing }
@@ -108,13 +119,30 @@ impl<T: Grouped> Group<T> {
     }
 }
 
-type Calls<T> = Arc<Mutex<mpsc::Receiver<Call<T>>>>;
+/// Where groups are taken from a line.
+struct LineEnd<T: Grouped> {
+    calls: Mutex<mpsc::Receiver<Call<T>>>,
+    /// Groups in progress.
+    at_work: AtomicUsize,
+    /// Tells who waits for company when one has ended.
+    ended: Notify,
+}
 
-async fn serve<T: Grouped>(store: Store, calls: Calls<T>, closing: CancellationToken) {
+/// A group in progress, however it ends.
+struct AtWork<'a, T: Grouped>(&'a LineEnd<T>);
+
+impl<T: Grouped> Drop for AtWork<'_, T> {
+    fn drop(&mut self) {
+        self.0.at_work.fetch_sub(1, Ordering::AcqRel);
+        self.0.ended.notify_one();
+    }
+}
+
+async fn serve<T: Grouped>(store: Store, line: Arc<LineEnd<T>>, closing: CancellationToken) {
     loop {
         let mut taken = Vec::new();
         {
-            let mut calls = calls.lock().await;
+            let mut calls = line.calls.lock().await;
             let first = tokio::select! {
                 biased;
                 call = calls.recv() => call,
@@ -126,15 +154,32 @@ async fn serve<T: Grouped>(store: Store, calls: Calls<T>, closing: CancellationT
             let Some(first) = first else { return };
             let (mut items, mut bytes) = weigh(&first);
             taken.push(first);
+            while items < COMPANY
+                && bytes < GROUP_BYTES_MAX
+                && line.at_work.load(Ordering::Acquire) > 0
+            {
+                let call = tokio::select! {
+                    biased;
+                    call = calls.recv() => call,
+                    () = line.ended.notified() => continue,
+                };
+                let Some(call) = call else { break };
+                let (more, heavier) = weigh(&call);
+                (items, bytes) = (items + more, bytes + heavier);
+                taken.push(call);
+            }
             while items < GROUP_ITEMS_MAX && bytes < GROUP_BYTES_MAX {
                 let Ok(call) = calls.try_recv() else { break };
                 let (more, heavier) = weigh(&call);
                 (items, bytes) = (items + more, bytes + heavier);
                 taken.push(call);
             }
+            line.at_work.fetch_add(1, Ordering::AcqRel);
         }
+        let at_work = AtWork(&line);
         let group: Vec<&T> = taken.iter().flat_map(|call| &call.items).collect();
         let mut results = T::store(&store, &group).await.into_iter();
+        drop(at_work);
         for call in taken {
             let own = results.by_ref().take(call.items.len()).collect();
             // The caller may have gone; its own is stored all the same.

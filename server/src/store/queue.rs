@@ -26,56 +26,86 @@ pub struct Cursor {
     pub after: (EventId, EndpointId),
 }
 
+/// Transactions that were over at some moment: all that have a lower number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Horizon(pub i64);
+
+/// Fresh rows of PostgreSQL, behind each cursor. Those are left out that the rest says.
+macro_rules! fresh {
+    ($rest:literal) => {
+        concat!(
+            "SELECT ",
+            columns_of_row!(q),
+            " FROM unnest($1::int2[], $2::int8[], $3::int8[]) c (shard, event_id, endpoint_id)
+             CROSS JOIN LATERAL (
+                 SELECT ",
+            columns_of_row!(postgres),
+            " FROM snaphook.queue
+                 WHERE shard = c.shard AND state = 0
+                     AND (event_id, endpoint_id) > (c.event_id, c.endpoint_id)",
+            $rest,
+            " ORDER BY event_id, endpoint_id LIMIT $4
+             ) q"
+        )
+    };
+}
+
 impl Tx {
-    /// A number that grows with every event that is emitted, before its transaction commits.
-    /// `None` on SQLite, where a look at the fresh rows costs no more.
-    pub async fn count_emits(&mut self) -> Result<Option<i64>, StoreError> {
+    /// A number that grows with every event that is emitted, before its transaction commits; and
+    /// which transactions are over. `None` on SQLite, where a look at the fresh rows costs no more,
+    /// and transactions come one after the other.
+    pub async fn count_emits(&mut self) -> Result<Option<(i64, Horizon)>, StoreError> {
         self.faults.step()?;
         let Db::Postgres(connection) = &mut self.db else { return Ok(None) };
-        let count = sqlx::query_scalar(
-            "SELECT last_value + is_called::integer FROM snaphook.event_sequence",
+        let (count, horizon) = sqlx::query_as(
+            "SELECT last_value + is_called::integer, pg_snapshot_xmin(pg_current_snapshot())::text::int8
+             FROM snaphook.event_sequence",
         )
         .fetch_one(&mut **connection)
         .await?;
-        Ok(Some(count))
+        Ok(Some((count, Horizon(horizon))))
     }
 
-    /// Fresh rows in the order of their events and endpoints, at most `limit` a cursor.
+    /// Fresh rows in the order of their events and endpoints, at most `limit` a cursor. With a
+    /// horizon, on PostgreSQL, only those of transactions that were not over then.
     pub async fn list_fresh(
         &mut self,
         cursors: &[Cursor],
         limit: i64,
+        since: Option<Horizon>,
     ) -> Result<Vec<Row>, StoreError> {
         self.faults.step()?;
         let rows = match &mut self.db {
             Db::Postgres(connection) => {
-                sqlx::query_as(
-                    concat!("SELECT ", columns_of_row!(q), "
-                     FROM unnest($1::int2[], $2::int8[], $3::int8[]) c (shard, event_id, endpoint_id)
-                     CROSS JOIN LATERAL (
-                         SELECT ", columns_of_row!(postgres), "
-                         FROM snaphook.queue
-                         WHERE shard = c.shard AND state = 0
-                             AND (event_id, endpoint_id) > (c.event_id, c.endpoint_id)
-                         ORDER BY event_id, endpoint_id LIMIT $4
-                     ) q"),
-                )
-                .bind(cursors.iter().map(|cursor| cursor.shard).collect::<Vec<_>>())
-                .bind(cursors.iter().map(|cursor| cursor.after.0).collect::<Vec<_>>())
-                .bind(cursors.iter().map(|cursor| cursor.after.1).collect::<Vec<_>>())
-                .bind(limit)
-                .fetch_all(&mut **connection)
-                .await?
+                let text = match since {
+                    None => fresh!(""),
+                    // A row knows the lower half of the number of its transaction. How far that
+                    // lies back can be compared, whichever halves are the larger.
+                    Some(_) => {
+                        fresh!(" AND age(xmin) <= (SELECT age(($5::int8 & 4294967295)::text::xid))")
+                    }
+                };
+                let mut query = sqlx::query_as(text)
+                    .bind(cursors.iter().map(|cursor| cursor.shard).collect::<Vec<_>>())
+                    .bind(cursors.iter().map(|cursor| cursor.after.0).collect::<Vec<_>>())
+                    .bind(cursors.iter().map(|cursor| cursor.after.1).collect::<Vec<_>>())
+                    .bind(limit);
+                if let Some(horizon) = since {
+                    query = query.bind(horizon.0);
+                }
+                query.fetch_all(&mut **connection).await?
             }
             Db::Sqlite(connection) => {
                 let after = cursors.iter().map(|cursor| cursor.after).min();
                 let (event, endpoint) = after.unwrap_or((EventId(0), EndpointId(0)));
-                sqlx::query_as(
-                    concat!("SELECT ", columns_of_row!(sqlite), "
+                sqlx::query_as(concat!(
+                    "SELECT ",
+                    columns_of_row!(sqlite),
+                    "
                      FROM snaphook_queue
                      WHERE state = 0 AND (event_id, endpoint_id) > ($1, $2)
-                     ORDER BY event_id, endpoint_id LIMIT $3"),
-                )
+                     ORDER BY event_id, endpoint_id LIMIT $3"
+                ))
                 .bind(event)
                 .bind(endpoint)
                 .bind(limit)

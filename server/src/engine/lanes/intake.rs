@@ -1,7 +1,7 @@
 //! How rows come into the lanes: fresh ones as they are found, parked ones as they are read. Not
 //! here: the reading, which is the owner's.
 
-use super::{Lane, Lanes, ROWS_MAX, staying::by_due};
+use super::{Lane, Lanes, ROWS_AMPLE, ROWS_MAX, staying::by_due};
 use crate::{
     domain::{
         circuit::Circuit,
@@ -57,7 +57,7 @@ impl Lanes {
         if self.known.contains(&pair) {
             return Offer::Known;
         }
-        let crowded = self.rows >= ROWS_MAX;
+        let (crowded, ample) = (self.rows >= ROWS_MAX, self.rows < ROWS_AMPLE);
         let Some(lane) = self.by_endpoint.get_mut(&row.endpoint_id) else { return Offer::Park };
         if lane.settings.held {
             return Offer::Park;
@@ -83,7 +83,7 @@ impl Lanes {
         } else {
             // What is parked and due came earlier; it goes first.
             let behind = lane.parked_due.is_some_and(|due| due <= now);
-            if behind || lane.ring.len() >= lane.ring_size(crowded) {
+            if behind || lane.ring.len() >= lane.fresh_ring_size(crowded, ample) {
                 return Offer::Park;
             }
             lane.ring.push(row.clone());

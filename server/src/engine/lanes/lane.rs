@@ -13,6 +13,10 @@ use crate::domain::{
 /// would mean to ask the database for every second one.
 const ORDERED_RING: usize = 16;
 
+/// How many times its cap a lane keeps of fresh rows while there is ample room: with the default
+/// cap, those of the first seconds of a burst.
+const FRESH_RING: usize = 8;
+
 /// What the lanes need to know of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneSettings {
@@ -143,6 +147,18 @@ impl Lane {
             (true, _) => 1,
             (_, true) => ORDERED_RING,
             _ => 2 * self.settings.cap,
+        }
+    }
+
+    /// How many fresh rows it takes. They are here already, and to park one is to write it once
+    /// more: as long as there is `ample` room, a burst is kept that would else go to the database
+    /// and come back.
+    pub fn fresh_ring_size(&self, crowded: bool, ample: bool) -> usize {
+        let many = self.ring_size(crowded);
+        if ample && !self.settings.ordered {
+            many.max(FRESH_RING * self.settings.cap)
+        } else {
+            many
         }
     }
 

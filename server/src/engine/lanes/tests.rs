@@ -226,14 +226,32 @@ fn what_is_shelved_never_goes_again_and_stands_in_nobodys_way() {
 fn memory_is_bounded_by_rows_not_by_backlogs() {
     let mut lanes = empty(10);
     let mut parked = 0;
-    for endpoint in 1..=300 {
+    for endpoint in 1..=1_000 {
         lanes.set(EndpointId(endpoint), settings("acme", 100));
         for event in 0..200 {
             parked += usize::from(lanes.offer(&row(event, endpoint), START) == Offer::Park);
         }
     }
-    assert!(lanes.waiting() <= super::ROWS_MAX + 300, "{}", lanes.waiting());
-    assert_eq!(lanes.waiting() + parked, 300 * 200, "taken or parked, none is lost");
+    assert!(parked > 0 && lanes.waiting() <= super::ROWS_MAX + 1_000, "{}", lanes.waiting());
+    assert_eq!(lanes.waiting() + parked, 1_000 * 200, "taken or parked, none is lost");
+}
+
+#[test]
+fn a_burst_stays_in_memory_as_long_as_there_is_ample_room() {
+    let mut lanes = empty(10);
+    let mut taken = |endpoint: i64, ordered: bool| {
+        lanes.set(EndpointId(endpoint), LaneSettings { ordered, ..settings("acme", 100) });
+        (0..1_000)
+            .filter(|event| lanes.offer(&row(*event, endpoint), START) == Offer::Taken)
+            .count()
+    };
+    assert_eq!(taken(1, false), 800, "eight times its cap");
+    assert_eq!(taken(2, true), 16, "one after the other is slow, however much room there is");
+    let lanes_of_800 = i64::try_from(super::ROWS_AMPLE / 800).unwrap();
+    for endpoint in 3..=lanes_of_800 + 2 {
+        taken(endpoint, false);
+    }
+    assert_eq!(taken(9_999, false), 200, "twice its cap, which is all that it needs");
 }
 
 proptest! {

@@ -39,8 +39,9 @@ impl Owner {
         let before = self.lanes.waiting();
         self.fill_rings(&mut tx, now).await?;
         let count = tx.count_emits().await?;
+        let (count, over) = count.unzip();
         let news = self.news.are_there(count, begun);
-        let pages = self.scans.pages(now, news);
+        let pages = self.scans.pages(now, news, over);
         let (back, hot): (Vec<Page>, Vec<Page>) = pages.into_iter().partition(Page::goes_back);
         let mut surplus = Vec::new();
         for pages in [hot, back] {
@@ -123,7 +124,9 @@ impl Owner {
             return Ok(());
         }
         let cursors: Vec<_> = pages.iter().map(|page| page.cursor).collect();
-        let rows = tx.list_fresh(&cursors, PAGE).await?;
+        // Of several horizons the earliest holds for all; one that has none asks for everything.
+        let since = pages.iter().map(|page| page.since).min().flatten();
+        let rows = tx.list_fresh(&cursors, PAGE, since).await?;
         let mut ends: HashMap<i16, (usize, Place)> = HashMap::new();
         let all = pages[0].cursor.shard == ALL;
         let key = |row: &Row| if all { ALL } else { row.shard };

@@ -168,7 +168,7 @@ mod tests {
         let start = Timestamp::from_seconds(1_800_000_000);
         scans.add(1, start);
         for (after, again) in [(Duration::from_secs(29), false), (Duration::from_secs(30), true)] {
-            scans.pages(start + after, true).iter().for_each(|page| pages.read(page));
+            scans.pages(start + after, true, None).iter().for_each(|page| pages.read(page));
             assert_eq!(pages.may_sweep_over(3), again, "{after:?}");
         }
     }

@@ -122,7 +122,7 @@ pub async fn emit(store: &Store, event: &NewEvent) -> Accepted {
 pub async fn fresh(store: &Store) -> Vec<Row> {
     let cursors: Vec<_> =
         (0..SHARDS).map(|shard| Cursor { shard, after: (EventId(0), EndpointId(0)) }).collect();
-    store.read_engine().await.unwrap().list_fresh(&cursors, 1_000).await.unwrap()
+    store.read_engine().await.unwrap().list_fresh(&cursors, 1_000, None).await.unwrap()
 }
 
 /// One endpoint that wants everything, and one event on its way to it.

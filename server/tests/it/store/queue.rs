@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use snaphook::{
     domain::id::EventId,
-    store::{Cursor, EndpointRow, Row, Store, Stretch},
+    store::{Cursor, EndpointRow, Row, Store, Stretch, Tx},
 };
 
 use super::{add_endpoint, emit, fresh, new_event, on_both};
@@ -26,8 +26,8 @@ async fn fresh_rows_are_read_in_the_order_of_their_events_from_a_cursor_on() {
 
         let mut tx = store.read_engine().await.unwrap();
         let behind = |event| [Cursor { shard: endpoint.shard, after: (event, endpoint.id) }];
-        let first = tx.list_fresh(&behind(EventId(0)), 3).await.unwrap();
-        let rest = tx.list_fresh(&behind(ids[2]), 100).await.unwrap();
+        let first = tx.list_fresh(&behind(EventId(0)), 3, None).await.unwrap();
+        let rest = tx.list_fresh(&behind(ids[2]), 100, None).await.unwrap();
 
         let events = |rows: &[Row]| rows.iter().map(|row| row.event_id).collect::<Vec<_>>();
         assert_eq!(events(&first), ids[..3]);
@@ -197,7 +197,10 @@ async fn what_is_due_is_counted_with_the_oldest_due_time() {
 async fn whether_anything_was_emitted_is_told_by_a_number_before_its_commit() {
     databases::on_both(async |database| {
         let store = database.open().await;
-        let count = async || store.read_engine().await.unwrap().count_emits().await.unwrap();
+        let count = async || {
+            let count = store.read_engine().await.unwrap().count_emits().await.unwrap();
+            count.map(|(count, _)| count)
+        };
         let before = count().await;
         assert_eq!(before.is_some(), database.kind == Kind::Postgres, "SQLite looks each time");
         assert_eq!(count().await, before, "nothing was emitted");
@@ -210,6 +213,49 @@ async fn whether_anything_was_emitted_is_told_by_a_number_before_its_commit() {
         assert!(open > before, "what is not committed yet counts: it may be found soon");
         tx.commit().await.unwrap();
         assert_eq!(count().await, open);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_over_at_a_horizon_is_left_out_and_nothing_else() {
+    databases::on_both(async |database| {
+        let store = database.open().await;
+        let endpoint = add_endpoint(&store, "acme", 1, &["*"]).await;
+        let emit = async |tx: &mut Tx| tx.accept(&new_event("acme", "a.b")).await.unwrap().event;
+        let mut open = None;
+        let mut late = None;
+        if database.kind == Kind::Postgres {
+            let mut tx = store.begin().await.unwrap();
+            late = Some(emit(&mut tx).await);
+            open = Some(tx);
+        } // SQLite has one writer at a time: nothing can be late
+        let mut tx = store.begin().await.unwrap();
+        let early = emit(&mut tx).await;
+        tx.commit().await.unwrap();
+        let over = store.read_engine().await.unwrap().count_emits().await.unwrap();
+        let horizon = over.map(|(_, horizon)| horizon);
+        if let Some(open) = open {
+            open.commit().await.unwrap();
+        }
+        let mut tx = store.begin().await.unwrap();
+        let after = emit(&mut tx).await;
+        tx.commit().await.unwrap();
+
+        let cursor = [Cursor { shard: endpoint.shard, after: (EventId(0), endpoint.id) }];
+        let list = async |since| {
+            let mut tx = store.read_engine().await.unwrap();
+            let rows = tx.list_fresh(&cursor, 100, since).await.unwrap();
+            rows.into_iter().map(|row| row.event_id).collect::<Vec<_>>()
+        };
+        let all: Vec<EventId> = late.into_iter().chain([early, after]).collect();
+        assert_eq!(list(None).await, all);
+        // As long as one is open, whatever came after it may be new: it is told again.
+        assert_eq!(list(horizon).await, all);
+        let over = store.read_engine().await.unwrap().count_emits().await.unwrap();
+        let horizon = over.map(|(_, horizon)| horizon);
+        let expected = if horizon.is_some() { vec![] } else { all };
+        assert_eq!(list(horizon).await, expected, "all of it was over");
     })
     .await;
 }
