@@ -361,12 +361,10 @@ mod tests {
             }
             // Events go on, or there would be nothing to look back for.
             let now = START + after;
-            let hot = (first_id_at(now), 1);
-            let pages = scans.pages(now, true, Some(Horizon(over)));
+            let last = (EventId(first_id_at(now)), EndpointId(1));
             let mut found = None;
-            for page in &pages {
-                let last = (EventId(hot.0), EndpointId(hot.1));
-                scans.read(page, (!page.goes_back()).then_some((1, last)));
+            for page in scans.pages(now, true, Some(Horizon(over))) {
+                scans.read(&page, (!page.goes_back()).then_some((1, last)));
                 found = page.goes_back().then_some(page.since).or(found);
             }
             found.map(|since| since.map(|horizon| horizon.0))

@@ -12,6 +12,7 @@ mod endpoints;
 mod event_types;
 mod events;
 mod grants;
+mod groups;
 mod health;
 mod idempotency;
 mod plans;

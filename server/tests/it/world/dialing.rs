@@ -90,7 +90,8 @@ async fn a_handshake_that_never_ends_is_a_connection_that_never_came() {
     let tls = sent.timings.tls;
     let error = failed(sent, Plain::TimeoutConnect);
     assert!(error.detail.contains("TLS"), "{error}");
-    assert!(tls >= Duration::from_millis(290), "{tls:?}");
+    // What is left of the time after the connection was made.
+    assert!(tls >= Duration::from_millis(100), "{tls:?}");
 }
 
 /// A name server that gives one answer to every question, or none.
