@@ -194,7 +194,7 @@ impl Server {
             metrics_listener,
             name,
         } = self;
-        let limits = ConnectionLimits::default();
+        let limits = ConnectionLimits::for_files(files::hard_limit());
         let doors = doors(&settings, &api, &ingress);
         let doors = within_drain(serve(listener, doors, limits, stop.clone()), &stop);
         let metrics_door = async {

@@ -80,7 +80,7 @@ struct Which {
     /// Of this event type
     #[arg(long = "type", value_name = "TYPE")]
     event_type: Option<String>,
-    /// pending, held, delivered, dead or canceled
+    /// pending, held, delivered, dead, canceled or filtered
     #[arg(long)]
     state: Option<String>,
     /// exhausted, gone, refused, blocked, disabled, expired or invalid

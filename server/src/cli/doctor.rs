@@ -2,7 +2,7 @@
 
 use super::{
     checks::{self, Finding, Level},
-    exit::Exit,
+    exit::{Exit, checked},
     output::Output,
     settings_args::{SettingsArgs, load},
 };
@@ -30,11 +30,8 @@ pub async fn run(args: Args) -> anyhow::Result<Exit> {
     findings.push(checks::files());
 
     let mut output = Output::new(args.json);
-    for finding in &findings {
-        show(finding, &mut output)?;
-    }
-    let failed = findings.iter().any(|finding| finding.level == Level::Failed);
-    Ok(if failed { Exit::CheckFailed } else { Exit::Done })
+    let shown = findings.iter().try_for_each(|finding| show(finding, &mut output));
+    checked(findings.iter().all(|finding| finding.level != Level::Failed), shown)
 }
 
 fn show(finding: &Finding, output: &mut Output) -> anyhow::Result<()> {

@@ -9,7 +9,7 @@ use super::{
     client::Client,
     connect::ClientArgs,
     endpoint_fields::EndpointFields,
-    exit::Exit,
+    exit::{Exit, checked},
     filters::Range,
     find, note,
     output::{Column, Output, columns, field},
@@ -205,8 +205,7 @@ fn body(url: Option<String>, fields: EndpointFields) -> anyhow::Result<Value> {
 fn show_test(answer: &serde_json::value::RawValue, output: &mut Output) -> anyhow::Result<Exit> {
     const TEST: &[Column] =
         columns!["id", "delivery", "event", "outcome", "status", "reason", "detail", "took_ms"];
-    output.one(TEST, answer)?;
+    let shown = output.one(TEST, answer);
     let answer: Value = serde_json::from_str(answer.get())?;
-    let delivered = field(&answer, "outcome") == "delivered";
-    Ok(if delivered { Exit::Done } else { Exit::CheckFailed })
+    checked(field(&answer, "outcome") == "delivered", shown)
 }

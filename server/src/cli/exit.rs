@@ -71,6 +71,16 @@ pub fn exit_of(error: &anyhow::Error) -> Exit {
     error.chain().find_map(|cause| cause.downcast_ref::<Failure>()).map_or(Exit::Failed, |f| f.exit)
 }
 
+/// How a check ends, however much of it somebody wanted to read: `… | head` must not pass what
+/// failed.
+pub fn checked(passed: bool, shown: anyhow::Result<()>) -> anyhow::Result<Exit> {
+    let exit = if passed { Exit::Done } else { Exit::CheckFailed };
+    match shown {
+        Err(error) if exit_of(&error) != Exit::Done => Err(error),
+        _ => Ok(exit),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use anyhow::Context as _;
@@ -87,5 +97,17 @@ mod tests {
         assert_eq!(exit_of(&anyhow::anyhow!("anything")), Exit::Failed);
         let closed = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
         assert_eq!(exit_of(&closed.into()), Exit::Done);
+    }
+
+    #[test]
+    fn a_check_that_failed_fails_for_those_too_who_stopped_reading() {
+        let broken = |kind: std::io::ErrorKind| Err(std::io::Error::from(kind).into());
+        for (passed, expected) in [(true, Exit::Done), (false, Exit::CheckFailed)] {
+            assert_eq!(checked(passed, Ok(())).unwrap(), expected);
+            let closed = checked(passed, broken(std::io::ErrorKind::BrokenPipe));
+            assert_eq!(closed.unwrap(), expected);
+            let full = checked(passed, broken(std::io::ErrorKind::StorageFull));
+            assert_eq!(exit_of(&full.unwrap_err()), Exit::Failed, "nobody knows what it came to");
+        }
     }
 }

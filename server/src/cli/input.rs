@@ -37,7 +37,13 @@ pub fn secrets(path: &str) -> anyhow::Result<Vec<String>> {
     if text.starts_with("-----BEGIN") || text.starts_with('{') {
         return Ok(vec![text.trim_end().to_owned()]);
     }
-    Ok(text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect())
+    let secrets: Vec<String> =
+        text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
+    if secrets.is_empty() {
+        // Without one nothing is verified: nobody who names a file wants that.
+        return Err(Failure::usage(format!("{path} holds no secret: write one a line")).into());
+    }
+    Ok(secrets)
 }
 
 #[cfg(test)]
@@ -51,6 +57,11 @@ mod tests {
         assert_eq!(bytes("{}").unwrap(), b"{}");
         assert_eq!(bytes(&format!("@{}", file.path().display())).unwrap(), b"\xff\n");
         assert!(bytes("@/nowhere").unwrap_err().to_string().starts_with("cannot read /nowhere: "));
+        for (text, expected) in [("a\n\nb\n", 2), ("-----BEGIN X\nY\n", 1), ("", 0), (" \n\n", 0)] {
+            std::fs::write(&file, text).unwrap();
+            let found = secrets(&file.path().display().to_string());
+            assert_eq!(found.map_or(0, |found| found.len()), expected, "{text:?}");
+        }
         let error = json("metadata", "{a}").unwrap_err().to_string();
         assert!(error.starts_with("--metadata is no JSON: ") && error.contains("@FILE"), "{error}");
     }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     connect::ClientArgs,
-    exit::{Exit, Failure},
+    exit::{Exit, Failure, checked},
     forward::{self, ForwardArgs},
     local::Local,
     note,
@@ -152,10 +152,11 @@ async fn show(
             next = seen.recv() => next,
         };
         let Some(next) = next else { return Ok(Exit::Done) };
-        output.follow(SEEN, &line(&next)?)?;
+        let shown = output.follow(SEEN, &line(&next)?);
         if once {
-            return Ok(if next.is_genuine() { Exit::Done } else { Exit::CheckFailed });
+            return checked(next.is_genuine(), shown);
         }
+        shown?;
     }
 }
 

@@ -127,13 +127,13 @@ impl Cli {
 }
 
 /// Prints an error for people: the chain of what went wrong, on standard error.
-#[expect(clippy::print_stderr, reason = "this is the one place where a command's error is shown")]
 pub fn print_error(error: &anyhow::Error) {
-    eprintln!("error: {}", output::visible_lines(&format!("{error:#}")));
+    note(&format!("error: {error:#}"));
 }
 
 /// Prints words for people beside the data: on standard error.
-#[expect(clippy::print_stderr, reason = "notes to people go beside the data, never into it")]
 fn note(text: &str) {
-    eprintln!("{}", output::visible_lines(text));
+    use std::io::Write as _;
+    // Whoever has closed it wants to hear nothing; the exit code still tells.
+    let _ = writeln!(std::io::stderr(), "{}", output::visible_lines(text));
 }

@@ -7,7 +7,7 @@ use super::{
     ask,
     client::Client,
     connect::ClientArgs,
-    exit::Exit,
+    exit::{Exit, checked},
     filters::Range,
     find,
     output::{Column, Output, columns, field},
@@ -99,10 +99,9 @@ pub async fn run(args: Args) -> anyhow::Result<Exit> {
         Action::Verify { request } => {
             let url = at(&request, &["verify"]);
             let answer = client.send(Method::POST, &url, &nothing).await?;
-            output.one(ONE, &answer)?;
+            let shown = output.one(ONE, &answer);
             let answer: Value = serde_json::from_str(answer.get())?;
-            let genuine = field(&answer, "verdict") == "ok";
-            return Ok(if genuine { Exit::Done } else { Exit::CheckFailed });
+            return checked(field(&answer, "verdict") == "ok", shown);
         }
         Action::Accept { request, yes } => {
             ask::confirm(yes, &format!("Make {request} an event, on your word alone?"))?;

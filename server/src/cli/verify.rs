@@ -4,7 +4,7 @@ use serde::Serialize;
 use snaphook_signature::{Verdict, Verified};
 
 use super::{
-    exit::Exit,
+    exit::{Exit, checked},
     output::{Column, Output, columns},
     scheme_args::{RequestArgs, SchemeArgs},
 };
@@ -88,6 +88,6 @@ impl Args {
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let judgment = args.judgment()?;
     let line = serde_json::value::to_raw_value(&judgment)?;
-    Output::new(args.json).one(SHOWN, &line)?;
-    Ok(if judgment.verdict == Verdict::Ok.name() { Exit::Done } else { Exit::CheckFailed })
+    let shown = Output::new(args.json).one(SHOWN, &line);
+    checked(judgment.verdict == Verdict::Ok.name(), shown)
 }

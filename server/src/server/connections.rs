@@ -31,6 +31,8 @@ use super::linger;
 pub struct ConnectionLimits {
     /// Connections at once. Beyond it new ones wait in the system's queue.
     pub connections: usize,
+    /// For the first bytes of a new connection: who connects has something to say.
+    pub silence: Duration,
     /// For the headers of a request, from its first byte, or from the end of the one before.
     pub headers: Duration,
     /// For a whole request, its body and its answer inside. The longest that we answer on purpose
@@ -40,13 +42,26 @@ pub struct ConnectionLimits {
     pub ping: Duration,
 }
 
+/// Connections at once, at least and at most: each takes some 20 KB.
+const CONNECTIONS: (usize, usize) = (1_024, 4_096);
+
+impl ConnectionLimits {
+    /// For a process that may have so many files open, or any number: a quarter of them.
+    pub fn for_files(files: Option<u64>) -> Self {
+        let quarter =
+            files.map_or(usize::MAX, |files| usize::try_from(files / 4).unwrap_or(usize::MAX));
+        Self { connections: quarter.clamp(CONNECTIONS.0, CONNECTIONS.1), ..Self::default() }
+    }
+}
+
 impl Default for ConnectionLimits {
     /// 1,024 connections are half of what a process may usually have open, with room for the
     /// receivers'. 75 s are what proxies keep an idle connection for (nginx: 60 to 75 s): we must
     /// not be the first to close it.
     fn default() -> Self {
         Self {
-            connections: 1_024,
+            connections: CONNECTIONS.0,
+            silence: Duration::from_secs(10),
             headers: Duration::from_secs(75),
             request: Duration::from_mins(1),
             ping: Duration::from_secs(20),
@@ -79,7 +94,17 @@ pub async fn serve(
     let builder = Arc::new(builder(limits));
     let graceful = GracefulShutdown::new();
     let slots = Arc::new(Semaphore::new(limits.connections));
+    let mut full = false;
     while let Some(slot) = stop.run_until_cancelled(slots.clone().acquire_owned()).await {
+        if slots.available_permits() == 0 && !full {
+            tracing::warn!(
+                "all {} connections are taken: new ones wait until one ends",
+                limits.connections
+            );
+        }
+        // Told again only after there was room for a while.
+        full = slots.available_permits() < limits.connections / 2
+            && (full || slots.available_permits() == 0);
         let stream = match stop.run_until_cancelled(accept(&listener)).await {
             Some(Ok(stream)) => stream,
             Some(Err(error)) => {
@@ -91,7 +116,12 @@ pub async fn serve(
         };
         let (builder, service) = (builder.clone(), TowerToHyperService::new(router.clone()));
         let watcher = graceful.watcher();
+        let stop = stop.clone();
         tasks.spawn(async move {
+            let speaks = timeout(limits.silence, until_spoken(&stream));
+            if !matches!(stop.run_until_cancelled(speaks).await, Some(Ok(()))) {
+                return;
+            }
             let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
             // Clients break off as they like; that is no event of ours.
             let _ = watcher.watch(connection).await;
@@ -110,6 +140,24 @@ async fn within(limit: Duration, request: Request, next: Next) -> Response {
     match timeout(limit, next.run(request)).await {
         Ok(answer) => answer,
         Err(_) => (StatusCode::REQUEST_TIMEOUT, [(header::CONNECTION, "close")]).into_response(),
+    }
+}
+
+/// With what HTTP/2 begins (RFC 9113, section 3.4).
+const HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// How often to look whether more of the beginning of HTTP/2 has come.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Until it is known in which version of HTTP a client speaks, or that it says nothing more: the
+/// limits of either begin only there.
+async fn until_spoken(stream: &TcpStream) {
+    let mut begun = [0; HTTP2.len()];
+    while let Ok(many) = stream.peek(&mut begun).await {
+        if many == 0 || many == HTTP2.len() || begun[..many] != HTTP2[..many] {
+            return;
+        }
+        let _ = timeout(LOOK_AGAIN, std::future::pending::<()>()).await;
     }
 }
 

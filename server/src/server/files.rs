@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Below so many a server runs short: 1,024 connections to us, twice `delivery.concurrency` to
+/// Below so many a server runs short: 1,024 connections to us (more where more may be open), twice `delivery.concurrency` to
 /// receivers, and the database's.
 pub const FILES_WANTED: u64 = 4_096;
 

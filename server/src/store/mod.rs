@@ -65,7 +65,7 @@ pub use endpoints::EndpointRow;
 pub use error::StoreError;
 pub use health::HealthRecord;
 pub use node_name::NameLock;
-pub use queue::{Cursor, Horizon, SHARDS};
+pub use queue::{Cursor, Horizon, SHARDS, Transactions};
 pub use received::{Arrival, ArrivalSource, Receipt};
 pub use requests::{NewRequest, RequestRow};
 pub use row::{Row, Slot};

@@ -50,20 +50,30 @@ macro_rules! fresh {
     };
 }
 
+/// What can be told of transactions at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transactions {
+    /// All before it are over.
+    pub over: Horizon,
+    /// All before it have begun.
+    pub begun: Horizon,
+}
+
 impl Tx {
     /// A number that grows with every event that is emitted, before its transaction commits; and
     /// which transactions are over. `None` on SQLite, where a look at the fresh rows costs no more,
     /// and transactions come one after the other.
-    pub async fn count_emits(&mut self) -> Result<Option<(i64, Horizon)>, StoreError> {
+    pub async fn count_emits(&mut self) -> Result<Option<(i64, Transactions)>, StoreError> {
         self.faults.step()?;
         let Db::Postgres(connection) = &mut self.db else { return Ok(None) };
-        let (count, horizon) = sqlx::query_as(
-            "SELECT last_value + is_called::integer, pg_snapshot_xmin(pg_current_snapshot())::text::int8
+        let (count, over, begun) = sqlx::query_as(
+            "SELECT last_value + is_called::integer, pg_snapshot_xmin(pg_current_snapshot())::text::int8,
+                 pg_snapshot_xmax(pg_current_snapshot())::text::int8
              FROM snaphook.event_sequence",
         )
         .fetch_one(&mut **connection)
         .await?;
-        Ok(Some((count, Horizon(horizon))))
+        Ok(Some((count, Transactions { over: Horizon(over), begun: Horizon(begun) })))
     }
 
     /// Fresh rows in the order of their events and endpoints, at most `limit` a cursor. With a

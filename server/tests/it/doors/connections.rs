@@ -91,6 +91,34 @@ async fn a_client_that_never_ends_its_headers_is_let_go() {
 }
 
 #[tokio::test]
+async fn a_client_that_connects_and_does_not_say_what_it_wants_is_let_go() {
+    for said in ["", "P", "PRI * HTTP/2.0\r\n"] {
+        let limits =
+            ConnectionLimits { silence: Duration::from_millis(100), ..ConnectionLimits::default() };
+        let Started { address, .. } = start(limits).await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(said.as_bytes()).await.unwrap();
+        let ended = timeout(LONG, stream.read(&mut [0; 1])).await;
+        assert!(ended.is_ok(), "it was closed after {said:?}");
+        let mut other = ask(address, "/").await;
+        read_until(&mut other, "hello").await;
+    }
+}
+
+#[test]
+fn connections_are_a_quarter_of_the_files_within_bounds() {
+    for (files, connections) in [
+        (Some(256), 1_024),
+        (Some(4_096), 1_024),
+        (Some(10_000), 2_500),
+        (Some(65_536), 4_096),
+        (None, 4_096),
+    ] {
+        assert_eq!(ConnectionLimits::for_files(files).connections, connections, "{files:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_never_ends_its_body_is_told_so() {
     let limits =
         ConnectionLimits { request: Duration::from_millis(100), ..ConnectionLimits::default() };

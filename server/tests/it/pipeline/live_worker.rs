@@ -102,6 +102,35 @@ async fn a_sleeping_worker_hears_another_programs_commit_at_once() {
     .await;
 }
 
+/// Five seconds are more than the scan for late rows goes back, and after four it rests.
+#[tokio::test]
+async fn what_a_long_transaction_commits_behind_younger_events_goes_soon() {
+    let database = Database::migrated(Kind::Postgres).await;
+    let store = database.open().await;
+    plant_all(&store, &["a"], |_| {}).await;
+    let receivers = Receivers::new(|_| Duration::ZERO);
+    let (worker, _) = start(store.clone(), &receivers, quick("one"));
+    // The quiet one wakes nobody when it commits.
+    for (round, emit_as) in ["emit", "emit_quiet"].into_iter().enumerate() {
+        pause(SECOND).await; // it sleeps
+        let mut long = PgConnection::connect(&database.url).await.unwrap();
+        let begin = format!("BEGIN; SELECT snaphook.{emit_as}('acme', 'a', '{{}}')");
+        sqlx::raw_sql(AssertSqlSafe(begin)).execute(&mut long).await.unwrap();
+        emit(&store, "a", 1).await;
+        receivers.wait_for(2 * round + 1, 10 * SECOND).await;
+        pause(5 * SECOND).await;
+        sqlx::raw_sql("COMMIT").execute(&mut long).await.unwrap();
+        let committed = monotonic();
+        receivers.wait_for(2 * round + 2, 10 * SECOND).await;
+        let took = receivers.answered()[2 * round + 1].at.saturating_sub(committed);
+        assert!(took < 4 * SECOND, "{emit_as}: {took:?}");
+        long.close().await.unwrap();
+    }
+    worker.drain().await;
+    store.close().await;
+    database.remove().await;
+}
+
 #[tokio::test]
 async fn a_slow_endpoint_holds_nobody_up() {
     on_both(async |database| {

@@ -237,7 +237,7 @@ async fn what_was_over_at_a_horizon_is_left_out_and_nothing_else() {
         let early = emit(&mut tx).await;
         tx.commit().await.unwrap();
         let over = store.read_engine().await.unwrap().count_emits().await.unwrap();
-        let horizon = over.map(|(_, horizon)| horizon);
+        let horizon = over.map(|(_, transactions)| transactions.over);
         if let Some(open) = open {
             open.commit().await.unwrap();
         }
@@ -258,7 +258,7 @@ async fn what_was_over_at_a_horizon_is_left_out_and_nothing_else() {
         // Those of other tests are in the same server, and hold it back for a moment.
         for _ in 0..500 {
             let over = store.read_engine().await.unwrap().count_emits().await.unwrap();
-            let since = over.map(|(_, horizon)| horizon);
+            let since = over.map(|(_, transactions)| transactions.over);
             let told = list(since).await;
             if since.is_none() {
                 assert_eq!(told, all, "SQLite tells all each time");
