@@ -32,6 +32,11 @@ pub fn is_source(text: &str) -> bool {
     text.starts_with("src_")
 }
 
+/// Whether a text is the id of an endpoint: they have no names.
+pub fn is_endpoint(text: &str) -> bool {
+    text.starts_with("ep_")
+}
+
 /// The place of `source`, given by its id, or by its name where one source alone has it.
 pub async fn source<'a>(client: &'a Client, source: &str) -> anyhow::Result<Place<'a>> {
     let id = source_id(client, source).await?;

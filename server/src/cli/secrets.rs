@@ -30,7 +30,7 @@ const ROTATED: &[Column] = columns!["id", "kind", "secret", "public_key", "creat
 
 /// List, add, rotate, reveal and revoke the secrets of an endpoint or a source
 #[derive(clap::Args)]
-#[command(after_help = "OF is an endpoint, ep_…, or a source, src_….\n\nExamples:\n  \
+#[command(after_help = "OF is an endpoint, ep_…, or a source, src_… or its name.\n\nExamples:\n  \
                         snaphook secrets rotate ep_… --overlap 24h\n  \
                         snaphook secrets rotate src_… --secret-file new.txt\n  \
                         snaphook secrets reveal ep_… sec_…")]
@@ -101,7 +101,7 @@ struct Of<'a> {
 }
 
 async fn find_of<'a>(client: &'a Client, of: &str, tenant: Option<&str>) -> anyhow::Result<Of<'a>> {
-    Ok(if find::is_source(of) {
+    Ok(if !find::is_endpoint(of) {
         let place = find::source(client, of).await?;
         Of { place, list: OF_SOURCE, one: OF_SOURCE, revealed: OF_SOURCE }
     } else {
@@ -133,7 +133,7 @@ pub async fn run(args: Args) -> anyhow::Result<Exit> {
         }
         Action::Rotate { of, overlap, kind, secret } => {
             let secret = secret.one()?;
-            if secret.is_some() && !find::is_source(&of) {
+            if secret.is_some() && find::is_endpoint(&of) {
                 return Err(Failure::usage("an endpoint's new secret is made by the server")
                     .hint("`snaphook secrets add` takes one that receivers know")
                     .into());
@@ -154,12 +154,12 @@ pub async fn run(args: Args) -> anyhow::Result<Exit> {
         }
         Action::Reseal(_) => {}
         Action::Revoke { of, secret, yes } => {
-            let what = if find::is_source(&of) {
+            let what = if !find::is_endpoint(&of) {
                 "What is signed with it"
             } else {
                 "Receivers that know only it"
             };
-            let verb = if find::is_source(&of) { "is refused" } else { "refuse us" };
+            let verb = if !find::is_endpoint(&of) { "is refused" } else { "refuse us" };
             ask::confirm(yes, &format!("Revoke {secret}? {what} {verb}."))?;
             let of = find_of(&client, &of, tenant).await?;
             client.delete(&of.place.url(&["secrets", &secret])).await?;

@@ -66,8 +66,8 @@ pub struct Sight {
     pub ends: Timestamp,
     /// The receiver's status; `None` when it gave none.
     pub status: Option<u16>,
-    /// Whether its node has heard that it is on record.
-    pub recorded: bool,
+    /// When its node heard that it is on record.
+    pub recorded: Option<Timestamp>,
     /// Whether a node that was away may yet record an earlier request, and so overtake this one.
     pub shadowed: bool,
 }
@@ -145,7 +145,7 @@ impl Outside {
         let mut known = self.known.lock().unwrap();
         let of_this = |one: &&mut Sight| one.node == node && one.pair == pair;
         if let Some(sight) = known.sights.iter_mut().rev().find(of_this) {
-            sight.recorded = true;
+            sight.recorded = Some(self.now());
         }
         match became {
             Became::Over => drop(known.ended.insert(pair)),
@@ -204,7 +204,7 @@ impl Outside {
             begun: now,
             ends: now + takes.min(request.timeout),
             status: status.filter(|_| !over),
-            recorded: false,
+            recorded: None,
             shadowed: known.is_shadowed(endpoint, &event),
         };
         let complaints = known.judge(&sight, receiver, wall);
@@ -225,12 +225,23 @@ impl Known {
         self.prompt.contains(&sight.pair.1) && self.sights.iter().any(|one| later(&one))
     }
 
+    /// Whether a node that was away may have this one in hand, too: it has not recorded what it
+    /// did, or only after it was away, when its heir had read the row already.
     fn is_shadowed(&self, endpoint: usize, event: &str) -> bool {
-        let loose =
-            |sight: &&Sight| !sight.recorded && self.lives.get(&sight.node) == Some(&sight.life);
-        let earlier =
-            self.sights.iter().filter(|one| one.pair.0 == endpoint && one.pair.1 == event);
-        earlier.filter(loose).any(|one| self.had_mishap(one))
+        let of_this: Vec<&Sight> = self
+            .sights
+            .iter()
+            .filter(|one| one.pair.0 == endpoint && one.pair.1 == event)
+            .collect();
+        let loose = |sight: &&&Sight| {
+            let lives = self.lives.get(&sight.node) == Some(&sight.life);
+            let sent_since = |at: Timestamp| of_this.iter().any(|other| other.begun >= at);
+            let away = self.mishaps.get(&sight.node).copied();
+            let recorded = sight.recorded;
+            lives
+                && recorded.is_none_or(|at| away.is_some_and(|away| at >= away) && !sent_since(at))
+        };
+        of_this.iter().filter(loose).any(|one| self.had_mishap(one))
     }
 
     fn judge(&self, sight: &Sight, receiver: &Receiver, wall: Timestamp) -> Vec<String> {
