@@ -101,12 +101,12 @@ struct Of<'a> {
 }
 
 async fn find_of<'a>(client: &'a Client, of: &str, tenant: Option<&str>) -> anyhow::Result<Of<'a>> {
-    Ok(if !find::is_endpoint(of) {
-        let place = find::source(client, of).await?;
-        Of { place, list: OF_SOURCE, one: OF_SOURCE, revealed: OF_SOURCE }
-    } else {
+    Ok(if find::is_endpoint(of) {
         let place = find::endpoint(client, of, tenant).await?;
         Of { place, list: LIST, one: ROTATED, revealed: REVEALED }
+    } else {
+        let place = find::source(client, of).await?;
+        Of { place, list: OF_SOURCE, one: OF_SOURCE, revealed: OF_SOURCE }
     })
 }
 
@@ -154,12 +154,11 @@ pub async fn run(args: Args) -> anyhow::Result<Exit> {
         }
         Action::Reseal(_) => {}
         Action::Revoke { of, secret, yes } => {
-            let what = if !find::is_endpoint(&of) {
-                "What is signed with it"
+            let (what, verb) = if find::is_endpoint(&of) {
+                ("Receivers that know only it", "refuse us")
             } else {
-                "Receivers that know only it"
+                ("What is signed with it", "is refused")
             };
-            let verb = if !find::is_endpoint(&of) { "is refused" } else { "refuse us" };
             ask::confirm(yes, &format!("Revoke {secret}? {what} {verb}."))?;
             let of = find_of(&client, &of, tenant).await?;
             client.delete(&of.place.url(&["secrets", &secret])).await?;
