@@ -2,8 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Below so many a server runs short: 1,024 connections to us (more where more may be open), twice `delivery.concurrency` to
-/// receivers, and the database's.
+/// Below so many a server runs short: 1,024 connections to us (more where more may be open), twice
+/// `delivery.concurrency` to receivers, and the database's.
 pub const FILES_WANTED: u64 = 4_096;
 
 /// Raises the soft limit, which is often 1,024 for the sake of old programs, to the hard one. Gives
