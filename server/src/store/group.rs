@@ -138,9 +138,35 @@ impl<T: Grouped> Drop for AtWork<'_, T> {
     }
 }
 
+/// The calls of a group that is being made.
+struct Taken<T: Grouped> {
+    calls: Vec<Call<T>>,
+    items: usize,
+    bytes: usize,
+}
+
+impl<T: Grouped> Default for Taken<T> {
+    fn default() -> Self {
+        Self { calls: Vec::new(), items: 0, bytes: 0 }
+    }
+}
+
+impl<T: Grouped> Taken<T> {
+    fn add(&mut self, call: Call<T>) {
+        self.items += call.items.len();
+        self.bytes += call.items.iter().map(T::bytes).sum::<usize>();
+        self.calls.push(call);
+    }
+
+    /// Whether it takes one more, if it is to have no more than so many items.
+    fn takes(&self, items: usize) -> bool {
+        self.items < items && self.bytes < GROUP_BYTES_MAX
+    }
+}
+
 async fn serve<T: Grouped>(store: Store, line: Arc<LineEnd<T>>, closing: CancellationToken) {
     loop {
-        let mut taken = Vec::new();
+        let mut taken = Taken::default();
         {
             let mut calls = line.calls.lock().await;
             let first = tokio::select! {
@@ -152,31 +178,24 @@ async fn serve<T: Grouped>(store: Store, line: Arc<LineEnd<T>>, closing: Cancell
                 }
             };
             let Some(first) = first else { return };
-            let (mut items, mut bytes) = weigh(&first);
-            taken.push(first);
-            while items < COMPANY
-                && bytes < GROUP_BYTES_MAX
-                && line.at_work.load(Ordering::Acquire) > 0
-            {
+            taken.add(first);
+            while taken.takes(COMPANY) && line.at_work.load(Ordering::Acquire) > 0 {
                 let call = tokio::select! {
                     biased;
                     call = calls.recv() => call,
                     () = line.ended.notified() => continue,
                 };
                 let Some(call) = call else { break };
-                let (more, heavier) = weigh(&call);
-                (items, bytes) = (items + more, bytes + heavier);
-                taken.push(call);
+                taken.add(call);
             }
-            while items < GROUP_ITEMS_MAX && bytes < GROUP_BYTES_MAX {
+            while taken.takes(GROUP_ITEMS_MAX) {
                 let Ok(call) = calls.try_recv() else { break };
-                let (more, heavier) = weigh(&call);
-                (items, bytes) = (items + more, bytes + heavier);
-                taken.push(call);
+                taken.add(call);
             }
             line.at_work.fetch_add(1, Ordering::AcqRel);
         }
         let at_work = AtWork(&line);
+        let taken = taken.calls;
         let group: Vec<&T> = taken.iter().flat_map(|call| &call.items).collect();
         let mut results = T::store(&store, &group).await.into_iter();
         drop(at_work);
@@ -186,10 +205,6 @@ async fn serve<T: Grouped>(store: Store, line: Arc<LineEnd<T>>, closing: Cancell
             let _ = call.reply.send(own);
         }
     }
-}
-
-fn weigh<T: Grouped>(call: &Call<T>) -> (usize, usize) {
-    (call.items.len(), call.items.iter().map(T::bytes).sum())
 }
 
 /// One failure is everybody's: nothing was committed.
