@@ -96,15 +96,16 @@ pub async fn serve(
     let slots = Arc::new(Semaphore::new(limits.connections));
     let mut full = false;
     while let Some(slot) = stop.run_until_cancelled(slots.clone().acquire_owned()).await {
-        if slots.available_permits() == 0 && !full {
+        let room = slots.available_permits();
+        if room == 0 && !full {
+            full = true;
             tracing::warn!(
                 "all {} connections are taken: new ones wait until one ends",
                 limits.connections
             );
+        } else if room >= limits.connections / 2 && room > 0 {
+            full = false; // told again only after there was room for a while
         }
-        // Told again only after there was room for a while.
-        full = slots.available_permits() < limits.connections / 2
-            && (full || slots.available_permits() == 0);
         let stream = match stop.run_until_cancelled(accept(&listener)).await {
             Some(Ok(stream)) => stream,
             Some(Err(error)) => {
